@@ -49,6 +49,11 @@ EXPECTED_TWOS, FEWEST_SINGLE, FEW_SINGLE = 6.0, 3, 100
 DIPLOID = 2
 
 
+def _no_features() -> Index:
+    """Return no positions of features."""
+    return np.empty(0, dtype=np.int64)
+
+
 class DosageReader(Protocol):
     """Source of dosages that is read in blocks of features, such as an `AbstractSource`."""
 
@@ -107,7 +112,7 @@ class DosagesOnX:
     features: Callable[[], Index]
     sex: Callable[[], Array | None]
     is_placed: bool = True
-    single: Index = field(default_factory=partial(np.empty, 0, np.int64))
+    single: Index = field(default_factory=_no_features)
     _features: Index | None = None
     _sexes: Sexes | None = None
 
@@ -155,7 +160,7 @@ class DosagesOnX:
     def haploid_features(self, source: DosageReader) -> Index:
         """Features of which males have one copy; empty if no sample is known to be male."""
         has_males = self.positions.size and self.sexes_of(source).males.any()
-        return self.positions if has_males else np.empty(0, dtype=np.int64)
+        return self.positions if has_males else _no_features()
 
     def allele_counts(
         self, source: DosageReader, block: Block, local: Index, rows: Index | None
@@ -281,7 +286,7 @@ class CallsBySex:
         is_clear = has_one & has_calls & ~is_rare & is_as_expected
         clear = np.flatnonzero(is_clear)
         if clear.size < OFTEN:  # a few variants with unusual calls, not a chromosome
-            return np.empty(0, dtype=np.int64)
+            return _no_features()
         elsewhere = np.flatnonzero(~(is_clear | (has_one & is_rare)))
         start = elsewhere[elsewhere < clear[0]].max(initial=-1) + 1
         stop = elsewhere[elsewhere > clear[-1]].min(initial=len(is_clear))
