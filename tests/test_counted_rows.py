@@ -271,6 +271,7 @@ def test_many_equal_values_far_from_all_others_give_a_warning(code, tmp_path):
     again = run(*words, *shlex.split(na[1]))
     assert "Warning" not in again.stderr
     assert f"8 of {M} samples excluded" in told(again)
+    assert "Warning" not in run(*words, "--not-na", f"{code:.0f}").stderr
     with pytest.warns(
         UserWarning, match=rf"values of Y are {code:.0f}, far .* keep = Y != {code:.0f};"
     ):

@@ -38,6 +38,7 @@ from dhsic.sources.sentinels import (
     BESIDE_9,
     FEWEST_STEPS,
     FILLS,
+    OF_LARGEST,
     OF_MIDDLE,
     OFTEN,
     POSITIVE,
@@ -78,6 +79,8 @@ MOST_LEVELS = 40
 SCALE_CODES = (*DIGITS[::-1], *POSITIVE)
 #: Number added to labels so that none of them is a code.
 SHIFT = 100
+#: Codes after such an addition: a caller who adds it takes the code for a value.
+SHIFTED = frozenset({1, *(code + SHIFT for code in MISSING_CODES if code > 0)})
 #: Pattern of numbers as people write them: decimal commas, thousands separators, percent signs.
 WRITTEN = re.compile(
     r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?( ?%)?|[+-]?\d{1,3}([,.' ]\d{3})+([.,]\d+)?", re.ASCII
@@ -286,6 +289,8 @@ def check_coded(X: Any, **given: Any) -> None:
         _refuse_codes(X, what, columns, each)
         likely = (likely_codes(what, column, are_times=are_times) for column in each)
         for code, sentence in chain.from_iterable(likely):
+            if code in SHIFTED:
+                continue
             without = _without(X, what, columns, [code])
             warn(f"{sentence} If they are missing: {without}")
         _check_words(X, what, columns)
@@ -471,10 +476,10 @@ def zeros_apart(values: Array) -> tuple[int, float]:
 def repeated_extreme(values: Array) -> tuple[float, int, float] | None:
     """Find one number that many values equal, far below or far above all others.
 
-    Returns the number, how many values equal it, and the next value. It is no limit of a
-    measurement and no end of follow-up, because these are next to other values: its distance from
-    all others exceeds each gap between these, and a fifth of their range. Nor is it a common value,
-    because it repeats much more often than any other; if its distance exceeds the range of the
+    Returns the number, how many values equal it, and the next value. Limits of a measurement and
+    ends of follow-up are next to other values, so the distance to these must exceed each gap
+    between them (above them, twice), and a fifth of their range. Common values repeat, too, so the
+    number must repeat much more often than any other; if it is farther away than the range of the
     others, more often is enough.
 
     Examples
@@ -497,7 +502,8 @@ def repeated_extreme(values: Array) -> tuple[float, int, float] | None:
             continue
         gap, gaps, span = np.abs(numbers[end] - others[end]), np.diff(others), np.ptp(others)
         is_alone = n >= MUCH_MORE_OFTEN * of_others.max() or gap > span
-        is_far = gap > max(gaps.max(), OF_RANGE * span) and gap > OF_MIDDLE * np.median(gaps)
+        largest = gaps.max() * (OF_LARGEST if end else 1)  # follow-up ends above, not below
+        is_far = gap > max(largest, OF_RANGE * span) and gap > OF_MIDDLE * np.median(gaps)
         if is_alone and is_far:
             return float(numbers[end]), n, float(others[end])
     return None
