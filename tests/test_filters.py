@@ -318,7 +318,7 @@ def test_alleles_are_counted_as_one_by_one(dtype, code, maf, max_missing, seed):
     source = dhsic.open_source(stored, missing_code=9 if code == 9 else "auto")
     asked = {"keep": rows, "maf": maf, "max_missing": max_missing}
     if not expected:
-        with pytest.raises(InputError, match="removes (all|the only)"):
+        with pytest.raises(InputError, match=r"removes (all|the only)"):
             filtered(stored, source, **asked)
         return
     found = filtered(stored, source, **asked).features
