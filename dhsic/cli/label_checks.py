@@ -82,9 +82,11 @@ def refuse_coded(job: SelectJob, columns: Columns) -> None:
     for name, values in columns:
         n_of, beside = codes_in(values, allowed), "far from all other values"
         zeros = 0 if 0 in allowed else _zeros(name, values)
-        for code, sentence in likely_codes(repr(name), values):
+        are_times = job.event is not None and name == job.target[0]
+        for code, sentence in likely_codes(repr(name), values, are_times=are_times):
             if code not in allowed and code not in n_of:
-                warn(f"{sentence} If they are missing, pass {_na(name, code)} --drop-missing.")
+                na = f"--na {shlex.quote(f'{name}={written(code)}')}"
+                warn(f"{sentence} If they are missing, pass {na} --drop-missing.")
         if any(is_within(code, values) for code in n_of):
             beside = "and no other value repeats as often"
         if zeros and not n_of:

@@ -383,8 +383,10 @@ class _RemainingMask:
         if self.out[name] == before:
             other_filters = [f"{other}=" for other in self.out if other != name]
             beside = f" that remain after {', '.join(other_filters)}" if other_filters else ""
+            which = f"all {before:,} {self.noun}" if before > 1 else f"the only {self.noun[:-1]}"
+            beside = beside if before > 1 else beside.replace("remain", "remains")
             raise InputError(
-                f"{name}= removes all {before:,} {self.noun}{beside}. Compare it with the data "
+                f"{name}= removes {which}{beside}. Compare it with the data "
                 "(dhsic inspect), or do not use this filter."
             )
 

@@ -394,7 +394,7 @@ class TextTable:
         for is_male, is_female, row in zip(sexes.males, sexes.females, rows, strict=False):
             if is_male or is_female:
                 calls.add(row, is_male)
-        return DosagesOnX.of(calls.on_x(), sex, is_placed=False)
+        return DosagesOnX.of_calls(calls, sex)
 
     def _refuse(self, i: int, field: str, line: int) -> NoReturn:
         """Refuse a field of a feature that is not a number."""
