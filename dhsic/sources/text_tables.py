@@ -219,7 +219,8 @@ class TextTable:
     def _check_rising_row(self, fields: list[str], values: Array) -> None:
         """Refuse a row that counts samples; if it only increases, it may follow time."""
         n = len(values)
-        if self.columns.ids and (np.diff(values) == 1).all() and is_unlikely(n, n, n - 1):
+        counts = np.array_equal(values[1:], values[:-1] + 1) and np.isfinite(values[0])
+        if self.columns.ids and counts and is_unlikely(n, n, n - 1):
             name = fields[self.columns.ids[0]]
             refuse_rising(self.path, [(f"row {name!r}", name, values[0], values[-1])])
 
