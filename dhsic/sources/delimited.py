@@ -301,7 +301,9 @@ class Delimited:
         except DAMAGE as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # an error of the disk, not of the data
-            raise self.refused(f"{error}. The file is damaged, or was not copied completely: copy it again.") from error
+            raise self.refused(
+                f"{error}. The file is damaged, or was not copied completely: copy it again."
+            ) from error
 
     def refused(self, why: str) -> InputError:
         """Return an InputError: the file cannot be read as a table, for the reason `why`."""
