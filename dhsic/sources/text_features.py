@@ -112,6 +112,8 @@ def check_boxes(X: Array) -> list[int]:
     >>> check_boxes(np.array([[1, 1, 0], [np.nan, 1, np.nan], [1, 1, 1]]))
     [0]
     """
+    if X.dtype.kind != "f":
+        return []
     at = np.flatnonzero((np.isnan(X[:HEAD]) | (X[:HEAD] == 1)).all(axis=0))
     n_ones = (X[:, at] == 1).sum(axis=0)
     n_missing = np.isnan(X[:, at]).sum(axis=0)
@@ -125,7 +127,7 @@ def about_boxes(names: Sequence[str], remedy: str) -> str:
     """Return a sentence on features whose values are 1 or missing; `remedy` writes 0."""
     one = len(names) == 1
     return (
-        f"{len(names):,} feature{'' if one else 's'} ({abbreviate(names, 3)}) "
+        f"{len(names):,} feature{'' if one else 's'} ({abbreviate(map(repr, names), 3)}) "
         f"{'has' if one else 'have'} no value but 1, and missing values, so "
         f"{'it is' if one else 'they are'} constant and cannot be ranked. If a missing value there "
         f"means no, as in a check box that is not ticked, write 0: {remedy}"
