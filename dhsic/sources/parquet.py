@@ -52,7 +52,7 @@ _CHANGES = {
             "dosages",
             f"t[c] = t[c].apply(lambda v: {change.format(v='v.astype(str).str.strip()')})",
         )
-        for kind, change in (("genotypes of letters", OF_LETTERS), ("calls", OF_CALLS))
+        for kind, change in (("genotypes of letters", OF_LETTERS), ("genotype calls", OF_CALLS))
     },
     "dates": (
         "days since 1970",
@@ -233,7 +233,7 @@ def _kind(file: AbstractArrowTable, name: str) -> str:
         return file.kind(name)
     texts = [str(text).strip() for text in file.text(name).tolist()]
     dosages = dosages_of(text for text in texts if text.lower() not in NA)
-    return {OF_LETTERS: "genotypes of letters", OF_CALLS: "calls"}.get(dosages, "")
+    return {OF_LETTERS: "genotypes of letters", OF_CALLS: "genotype calls"}.get(dosages, "")
 
 
 def _converted(file: AbstractArrowTable, names: list[str], kind: str) -> str:

@@ -316,19 +316,19 @@ def _only_negative(ends: Array, _: int) -> SharedCode | None:
     is_shared = at.size >= FEWEST and ends.size <= MANY * at.size
     if not is_shared or MANY * max(n_others, n_mostly) > at.size or ends["n"][at].max() < REPEATED:
         return None
-    if _are_log_counts(value, ends["nearest"][at]):
+    if are_log_counts(value, ends["nearest"][at]):
         return None
     if at.size >= COMPARED and _rank_correlation(ends["n"][at], ends["mean"][at]) < FOLLOWS:
         return None
     return SharedCode(value, at, NEGATIVE)
 
 
-def _are_log_counts(least: float, nearest: Float) -> bool:
+def are_log_counts(least: float, nearest: Float) -> bool:
     """Whether nearly all values (k,) are logarithms of counts plus the constant that is `least`.
 
-    >>> _are_log_counts(-1.0, np.log2(np.array([1.5, 1.5, 2.5])))
+    >>> are_log_counts(-1.0, np.log2(np.array([1.5, 1.5, 2.5])))
     True
-    >>> _are_log_counts(-1.0, np.array([0.0, 1.0, 3.0]))
+    >>> are_log_counts(-1.0, np.array([0.0, 1.0, 3.0]))
     False
     """
     are_fractions = nearest != np.floor(nearest)
