@@ -34,10 +34,10 @@ from dhsic.sources.shared_codes import (
     NEGATIVE,
     ZEROS,
     SharedCode,
-    are_log_counts,
     are_one_count,
     ends_in,
     features_with,
+    log_counts,
     shared_code,
 )
 
@@ -176,24 +176,20 @@ def _find_repeated(raw: Array, mask: Mask | None, sentinels: Sentinels) -> None:
     ends = sentinels.ends
     is_far = (ends["kind"] == FAR) | ((ends["kind"] == NEGATIVE) & (ends["n_near"] == 0))
     is_whole = (ends["value"] == np.floor(ends["value"])) & (ends["n"] >= OFTEN)
-    at = np.flatnonzero(is_far & is_whole & (sentinels.codes == 0))
+    of_counts = log_counts(ends["value"], ends["nearest"]).any(axis=0) & (ends["kind"] == NEGATIVE)
+    at = np.flatnonzero(is_far & is_whole & ~of_counts & (sentinels.codes == 0))
     head = raw[at, :HEAD].astype(np.float64)
     if mask is not None:
         head[mask[at, :HEAD]] = np.nan
     for j in at[_are_apart_there(head, ends[at])]:
         values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
-        code, nearest = ends["value"][j], ends["nearest"][j : j + 1]
+        code = ends["value"][j]
         scale = np.unique(values[values != code])
         if ends["kind"][j] == NEGATIVE:
             scale = scale[: max(SCALE, scale.size // 2)]
-            if are_log_counts(code, nearest):
-                continue
         if is_apart(code, scale):
-            sentinels.codes[j], sentinels.n[j], sentinels.nearest[j] = (
-                LONE,
-                ends["n"][j],
-                nearest[0],
-            )
+            sentinels.codes[j], sentinels.n[j] = LONE, ends["n"][j]
+            sentinels.nearest[j] = ends["nearest"][j]
 
 
 def _are_apart_there(head: Float, ends: Array) -> Mask:
