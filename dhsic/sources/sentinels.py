@@ -167,7 +167,8 @@ def _find_least(raw: Array, mask: Mask | None, at: Index, sentinels: Sentinels) 
     for j in _with_least_apart(raw, at):
         values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
         n, others = int((values == LEAST).sum()), np.unique(values[values != LEAST])
-        if not sentinels.codes[j] and OFTEN <= n < values.size / 2 and _is_below(others):
+        is_often = OFTEN <= n < values.size / 2 and not log_counts(LEAST, others[:1]).any()
+        if not sentinels.codes[j] and is_often and _is_below(others):
             sentinels.codes[j], sentinels.n[j], sentinels.nearest[j] = LONE, n, others[0]
 
 

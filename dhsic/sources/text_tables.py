@@ -78,6 +78,7 @@ from dhsic.sources.text_features import (
     about_boxes,
     about_ticks,
     check_boxes,
+    dosages_of,
     if_all_are_letters,
     is_field,
     missing_among,
@@ -697,7 +698,9 @@ class TextTable:
         described = [
             self.columns.names[i]
             for i in odd
-            if len(rows) > 1 and all(i < len(row) and not is_field(row[i]) for row in rows)
+            if len(rows) > 1
+            and all(i < len(row) and not is_field(row[i]) for row in rows)
+            and not dosages_of(row[i] for row in rows if row[i] not in self.na)
         ]
         if described and len(described) == len(odd) and len(odd) < len(self.columns.numbers):
             raise InputError(
