@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -32,10 +33,7 @@ def values_of(path, **options):
 
 def refusal(data, **options):
     with pytest.raises(InputError) as error:
-        if isinstance(data, pd.DataFrame):
-            dhsic.test_features(data, Y)
-        else:
-            dhsic.open_source(data, **options)
+        dhsic.open_source(data, **options)
     return str(error.value)
 
 
@@ -319,10 +317,8 @@ def test_ordinary_values_are_not_told(kind):
 
 def test_a_truncated_table_is_refused_in_a_sentence():
     X.assign(y=Y).to_csv("x.csv")
-    with open("x.csv", "rb") as file:
-        packed = gzip.compress(file.read())
-    with open("x.csv.gz", "wb") as file:
-        file.write(packed[: len(packed) // 2])
+    packed = gzip.compress(Path("x.csv").read_bytes())
+    Path("x.csv.gz").write_bytes(packed[: len(packed) // 2])
     said = run("test", "x.csv.gz", "--target", "y", code=2).output
     assert "damaged, or was not copied completely: copy it again" in " ".join(said.split())
 
@@ -330,11 +326,9 @@ def test_a_truncated_table_is_refused_in_a_sentence():
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_repeated_header_is_refused_by_line_and_removed_by_the_command(turned):
     (X.T if turned else X).rename_axis("id").to_csv("x.csv")
-    with open("x.csv") as file:
-        lines = file.read().splitlines()
+    lines = Path("x.csv").read_text().splitlines()
     joined = [*lines[:3], lines[0], *lines[3:], lines[0]]
-    with open("x.csv", "w") as file:
-        file.write("# a note\n" + "\n".join(joined) + "\n")
+    Path("x.csv").write_text("\n".join(["# a note", *joined, ""]))
     options = {"sample_dim": 1} if turned else {}
     sentence = refusal("x.csv", **options)
     assert "line 5 repeats the header" in sentence

@@ -28,7 +28,7 @@ NO_CALLS = frozenset(
     f"{allele}{mark}{allele}" for allele in ("-", "N", "0", ".") for mark in ("", "/", "|")
 )
 #: Pattern of a genotype of letters, such as AG, A/G or DI (deletion and insertion).
-LETTERS = "[ACGTacgt][/|]?[ACGTacgt]|[DIdi][/|]?[DIdi]"
+LETTERS = "[ACGTacgt][/|]?[ACGTacgt]|[DdIi][/|]?[DdIi]"
 #: Pandas expressions of the dosages of text {v}: genotypes of letters, and calls of numbers. Other
 #: text becomes missing.
 OF_LETTERS = (
