@@ -164,7 +164,11 @@ def test_other_fractions_and_haploid_calls_among_calls_are_refused(text):
     table.to_csv("x.csv")
     sentence = refusal("x.csv")
     assert "line 9, column 'rs3'" in sentence
-    assert "na=['0/" not in sentence
+    assert "A feature of genotype calls must have calls of two alleles" in sentence
+    assert "na=" not in sentence
+    table.iloc[7, 3] = "1/1"
+    table.to_csv("x.csv")
+    assert values_of("x.csv").iloc[7, 3] == 2
 
 
 LETTERS = {

@@ -97,6 +97,12 @@ class OddFields:
         return "" if self.has_numbers else dosages_of(self.places)
 
     @property
+    def are_mostly_calls(self) -> bool:
+        """Whether most fields are genotype calls such as 0/1, but not all."""
+        n_calls = sum(n for text, (n, _) in self.places.items() if text in CALLS)
+        return 2 * n_calls > self.n_present and not self.dosages
+
+    @property
     def is_check_box(self) -> bool:
         """Whether the fields are empty or one word, such as yes."""
         is_word = len({text.lower() for text in self.places}) == 1 and not self.has_numbers
@@ -182,6 +188,18 @@ def marks_in(groups: Sequence[OddFields]) -> list[str]:
     """Return the texts without letters or digits, which may mean missing, in columns of groups."""
     texts = (text for column in groups for text in column.places)
     return [text for text in dict.fromkeys(texts) if not any(map(str.isalnum, text))]
+
+
+def about_calls(columns: Sequence[OddFields]) -> str:
+    """Return advice on fields among genotype calls that are no calls; "" for other columns."""
+    mixed = next((column for column in columns if column.are_mostly_calls), None)
+    if mixed is None:
+        return ""
+    return (
+        f"{mixed.sentence} A feature of genotype calls must have calls of two alleles from 0 to 3, "
+        "such as 0/1, or ./. for missing ones, in all samples. Write haploid calls with two "
+        "alleles (1 as 1/1), and dosages as 0/0, 0/1 and 1/1."
+    )
 
 
 def no_features(names: Iterable[str]) -> str:

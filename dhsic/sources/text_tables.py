@@ -41,7 +41,14 @@ from dhsic.sources.number_fields import (
     has_comma_numbers,
     rewritten_fields,
 )
-from dhsic.sources.odd_fields import OF_A_GROUP, OddFields, advice, marks_in, no_features
+from dhsic.sources.odd_fields import (
+    OF_A_GROUP,
+    OddFields,
+    about_calls,
+    advice,
+    marks_in,
+    no_features,
+)
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.row_numbers import (
     RisingFeatures,
@@ -440,7 +447,8 @@ class TextTable:
         odd = self._odd_row(line) if self.turned else self._odd_columns(at)
         if not self.turned:
             self._refuse_lines(odd)
-        remedy = self._answers(odd) or self._marked(odd) or self._number_advice(odd)
+        remedy = about_calls(odd) or self._answers(odd) or self._marked(odd)
+        remedy = remedy or self._number_advice(odd)
         about_formulas = self.text.formula_advice() if "python -c" in remedy else ""
         raise InputError(f"{sentence} {remedy}{'' if about_formulas in remedy else about_formulas}")
 
