@@ -473,14 +473,26 @@ def zeros_apart(values: Array) -> tuple[int, float]:
     return (n, float(scale[0])) if is_likely else (0, 0.0)
 
 
+def _gap_from(nearest: float, number: float) -> float:
+    """Distance of a number at one end from the nearest value.
+
+    A positive number below may stand for values below a limit of detection, as the limit divided by
+    1, by the square root of 2, or by 2; then it is the distance of the limit.
+    """
+    if not 0 < number < nearest:
+        return abs(number - nearest)
+    limits = [factor * number for factor in (1.0, 2.0**0.5, 2.0) if factor * number <= nearest]
+    return nearest - max(limits)
+
+
 def repeated_extreme(values: Array) -> tuple[float, int, float] | None:
     """Find one number that many values equal, far below or far above all others.
 
     Returns the number, how many values equal it, and the next value. Limits of a measurement and
-    ends of follow-up are next to other values, so the distance to these must exceed each gap
-    between them (above them, twice), and a fifth of their range. Common values repeat, too, so the
-    number must repeat much more often than any other; if it is farther away than the range of the
-    others, more often is enough.
+    ends of follow-up are next to other values, so the distance to these (`_gap_from`) must exceed
+    each gap between them (above them, twice), and a fifth of their range. Common values repeat,
+    too, so the number must repeat much more often than any other; if it is farther away than the
+    range of the others, more often is enough.
 
     Examples
     --------
@@ -489,10 +501,11 @@ def repeated_extreme(values: Array) -> tuple[float, int, float] | None:
     (120.0, 9)
     >>> repeated_extreme(np.append(real, [real.max() + 1] * 9)), repeated_extreme(real)
     (None, None)
+    >>> repeated_extreme(np.append(real, [real.min() / 2] * 9))  # half of a limit
     """
     if values.ndim != 1 or values.dtype.kind not in "if":
         return None
-    numbers, counts = np.unique(values[~np.isnan(values)].astype(np.float64), return_counts=True)
+    numbers, counts = np.unique(values[np.isfinite(values)].astype(np.float64), return_counts=True)
     for end, others, of_others in (
         (0, numbers[1:], counts[1:]),
         (-1, numbers[:-1], counts[:-1]),
@@ -500,7 +513,7 @@ def repeated_extreme(values: Array) -> tuple[float, int, float] | None:
         n = int(counts[end]) if counts.size > SCALE else 0
         if not OFTEN_ALONE <= n < values.size / 2 or n <= of_others.max():
             continue
-        gap, gaps, span = np.abs(numbers[end] - others[end]), np.diff(others), np.ptp(others)
+        gap, gaps, span = _gap_from(others[end], numbers[end]), np.diff(others), np.ptp(others)
         is_alone = n >= MUCH_MORE_OFTEN * of_others.max() or gap > span
         largest = gaps.max() * (OF_LARGEST if end else 1)  # follow-up ends above, not below
         is_far = gap > max(largest, OF_RANGE * span) and gap > OF_MIDDLE * np.median(gaps)
