@@ -291,6 +291,16 @@ def test_sexes_are_those_of_the_merged_file(data):
         np.testing.assert_array_equal(*found)
 
 
+def test_files_that_contradict_each_other_on_sexes_are_refused(tmp_path):
+    _, files = split(tmp_path)
+    other_sexes(tmp_path, files)
+    said = r"7 of 40 samples have another sex in .*chr2.bed than in .*chr1.bed"
+    with pytest.raises(InputError, match=said):
+        quiet(files).sexes()
+    with pytest.raises(InputError, match=said):
+        select(files, filters=dhsic.Filters(maf=0.05))
+
+
 def test_haploid_calls_of_stores_count_once(tmp_path):
     G = draw_genotypes(20, 12)
     whole_store = tmp_path / "all.vcz"
@@ -572,7 +582,28 @@ def in_two_files(folder, files):
     files.append(write_bed(folder / "chr2a", X[:, 25:40], ["2"] * 15, places[:15]))
 
 
+def x_also_by_number(folder, files):
+    places = 10 * np.arange(PER) + 5
+    ids = [f"rsX_{p}" for p in places]
+    files.append(write_bed(folder / "chr23", X[:, -PER:], ["23"] * PER, places, ids=ids))
+
+
+def other_sexes(folder, files):
+    table = files[1].with_suffix(".fam")
+    rows = [line.split() for line in table.read_text().splitlines()]
+    for row in rows[:7]:
+        row[4] = str(3 - int(row[4]))
+    table.write_text("".join(" ".join(row) + "\n" for row in rows))
+
+
+def sexes_unknown_in_one(folder, files):
+    table = files[0].with_suffix(".fam")
+    rows = [line.split() for line in table.read_text().splitlines()]
+    table.write_text("".join(" ".join([*row[:4], "0", row[5]]) + "\n" for row in rows))
+
+
 REFUSED = {
+    x_also_by_number: (InputError, "All 25 features of"),
     truncated: (DataError, "chr2.bed"),
     longer: (DataError, "chr2.bed"),
     swapped_variants: (InputError, "chr3.bed is named after chromosome 3"),
@@ -592,6 +623,7 @@ REFUSED = {
     merged_too: (InputError, "All 25 features of"),
 }
 ALLOWED = (
+    sexes_unknown_in_one,
     shuffled_files,
     by_spelling,
     chromosomes_by_other_names,
@@ -686,7 +718,7 @@ def test_patterns_and_lists_of_paths(tmp_path, monkeypatch):
         with pytest.raises(InputError, match=words):
             dhsic.open_source(pattern)
     (tmp_path / "files.txt").write_text("absent.bed\n")
-    with pytest.raises(InputError, match=r"lists 1 paths at which nothing exists: absent.bed"):
+    with pytest.raises(InputError, match=r"lists 1 path at which nothing exists: absent.bed"):
         dhsic.open_source("@files.txt")
     (tmp_path / "files.txt").write_text("# nothing\n")
     with pytest.raises(InputError, match="lists no paths"):

@@ -20,6 +20,8 @@ from dhsic.sources.plink import SUFFIXES
 
 #: First character of the path of a text file that lists paths, one per line.
 LISTING = "@"
+#: Suffixes of other files that PLINK writes beside genotypes, which patterns do not match.
+NO_GENOTYPES = (".log", ".hh", ".nosex")
 #: Maximum number of files that a short description names individually.
 MOST_NAMED = 2
 
@@ -112,9 +114,10 @@ def _files_of(name: str) -> list[str]:
     files = sorted(glob(name), key=natural_key)  # noqa: PTH207  # a pattern may be absolute
     if not files:
         raise InputError(
-            f"No file matches {name}. Check the pattern; its folder is {Path(name).parent}."
+            f"No file matches {name} in the folder {Path(name).absolute().parent}. Check the "
+            "pattern, which must include the suffix, such as .bed."
         )
-    return files
+    return [file for file in files if not file.endswith(NO_GENOTYPES)] or files
 
 
 def _listed(path: Path) -> list[str]:
@@ -133,8 +136,10 @@ def _listed(path: Path) -> list[str]:
     absent = [name for name in found if "://" not in name and not _is_there(name)]
     if absent:
         raise InputError(
-            f"{path} lists {len(absent):,} paths at which nothing exists: {abbreviate(absent, 3)}. "
-            "Paths are relative to the current folder, or to the folder of the list. Correct them."
+            f"{path} lists {len(absent):,} path{'s' * (len(absent) > 1)} at which nothing exists: "
+            f"{abbreviate(absent, 3)}. Write one path per line, without quotes, patterns or "
+            "comments after it. Paths are relative to the current folder, or to the folder of the "
+            "list."
         )
     return found
 

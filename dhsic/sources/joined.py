@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Index
+from dhsic.errors import InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import PiecesSource
 from dhsic.sources.blocks import Block, even_blocks
@@ -418,14 +419,35 @@ def _on_x(parts: Sequence[Part]) -> Index:
 
 
 def _sex(known: Sequence[tuple[Part, DosagesOnX]]) -> Array | None:
-    """Codes of SEX of the joint samples, from the first file that has a known sex."""
-    first = None
+    """Codes of SEX of the joint samples, from the first file that has a known sex.
+
+    Raises
+    ------
+    InputError
+        Two files have different sexes for the same samples.
+    """
+    first, part_of_first, unknown = None, "", None
     for part, on_x in known:
         sex = on_x.sex()
         if sex is None:
             continue
         codes = part.samples_of(np.asarray(sex))
-        first = codes if first is None else first
-        if Sexes.of_codes(codes, len(codes)).are_known:
-            return codes
-    return first
+        sexes = Sexes.of_codes(codes, len(codes))
+        if not sexes.are_known:
+            unknown = codes if unknown is None else unknown
+        elif first is None:
+            first, part_of_first = codes, part.name
+        else:
+            _refuse_other_sexes(Sexes.of_codes(first, len(first)), sexes, part_of_first, part.name)
+    return unknown if first is None else first
+
+
+def _refuse_other_sexes(ours: Sexes, theirs: Sexes, name: str, other: str) -> None:
+    """Refuse two files in which samples have different known sexes."""
+    n = int(((ours.males & theirs.females) | (ours.females & theirs.males)).sum())
+    if n:
+        raise InputError(
+            f"{n:,} of {len(ours.males):,} samples have another sex in {other} than in {name} "
+            "(SEX of .fam or .psam). Genotypes on X depend on the sex: correct SEX in one of the "
+            "files, or write 0 (unknown) in it."
+        )

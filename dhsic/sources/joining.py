@@ -330,7 +330,11 @@ def _refuse_builds(
 
 
 def _refuse_whole(parts: Sequence[Part], bits: Sequence[Array], frame: pd.DataFrame) -> None:
-    """Refuse a file all of whose features are in another file, at the same places."""
+    """Refuse a file all of whose features are in another file, at the same places.
+
+    Chromosomes 23 and X are the same here: the names and positions of variants are, too.
+    """
+    frame = frame.assign(contig=frame["contig"].replace(OF_PLINK))
     for i, j in combinations(frame["part"].unique().tolist(), 2):
         small, large = sorted((i, j), key=lambda k: len(bits[k]))
         keys = [
