@@ -380,9 +380,9 @@ def test_genotypes_counted_from_1_without_missing_calls_rank_as_from_0():
 # -- dosages of haploid males in .raw tables -------------------------------------------------------
 
 
-def raw_table(path, *, single, n_on_x=8, seed=5):
+def raw_table(path, *, single, n_on_x=8, seed=5, m=240):
     """Write a .raw table whose last features are on X, where males count 0 and `single`."""
-    rng, m, d = np.random.default_rng(seed), 240, 40
+    rng, d = np.random.default_rng(seed), 40
     sex = rng.integers(1, 3, m)
     dosages = rng.binomial(2, 0.45, (m, d))
     on_x = np.arange(d) >= d - n_on_x
@@ -410,6 +410,11 @@ def test_males_that_count_0_or_1_are_said_and_sex_removes_their_features(tmp_pat
 
     assert hits(alone) == 6
     assert hits(run(*words, "--covariate", "SEX")) == 0
+
+
+def test_few_males_that_count_0_or_1_are_said(tmp_path):
+    path = raw_table(tmp_path / "x.raw", single=1, n_on_x=20, m=60)
+    assert "males (SEX 1) count 0 or 1" in " ".join(run("inspect", path).stdout.split())
 
 
 @pytest.mark.parametrize(("single", "n_on_x"), [(2, 14), (1, 0), (1, 2)])

@@ -15,7 +15,7 @@ from commands import run
 from scipy.stats import zscore
 
 import dhsic
-from dhsic.errors import InputError
+from dhsic.errors import DataError, InputError
 
 M = 60
 RNG = np.random.default_rng(4)
@@ -179,6 +179,13 @@ LETTERS = {
     "phased": (("A|A", "A|T", "T|T"), ".|."),
     "deletions": (("DD", "DI", "II"), "NA"),
     "na": (("AA", "AG", "GG"), "fail"),
+    "array": (("AA", "AB", "BB"), "NC"),
+}
+FROM_ONE = {
+    "plink": (("1/1", "1/2", "2/2"), "0/0"),
+    "digits": (("11", "12", "22"), "00"),
+    "bases": (("1|1", "1|3", "3|3"), "0|0"),
+    "digits of bases": (("22", "24", "44"), "0"),
 }
 
 
@@ -194,7 +201,36 @@ def test_genotypes_of_letters_become_dosages_by_the_command(kind, turned):
     np.testing.assert_array_equal(values_of("NEW.csv", **options), DOSAGES)
 
 
-@pytest.mark.parametrize("forms", [LETTERS["letters"], LETTERS["zeros"], CALLS["unphased"]])
+@pytest.mark.parametrize("kind", FROM_ONE)
+@pytest.mark.parametrize("turned", [False, True])
+def test_alleles_counted_from_1_become_dosages_by_the_command(kind, turned):
+    table = written(*FROM_ONE[kind])
+    (table.T if turned else table).rename_axis("id").to_csv("x.csv")
+    options = {"sample_dim": 1} if turned else {}
+    sentence = refusal("x.csv", **options)
+    assert "0 means a missing allele here" in sentence
+    followed(sentence)
+    np.testing.assert_array_equal(values_of("NEW.csv", **options), DOSAGES)
+
+
+def test_genotypes_of_two_digits_in_python_become_dosages_by_the_statement():
+    table = written(*FROM_ONE["digits"]).astype(float)
+    with pytest.raises(DataError, match="like genotypes of two alleles, 1 and 2") as error:
+        dhsic.test_features(table, Y)
+    names = {"X": table.to_numpy(), "numpy": np}
+    exec(re.search(r"X = numpy.*?nan\)", str(error.value))[0], names)
+    np.testing.assert_array_equal(names["X"], DOSAGES)
+
+
+def test_two_digits_are_numbers_if_no_number_is_missing():
+    written(*FROM_ONE["digits"]).to_csv("x.csv")
+    assert values_of("x.csv", missing_code=None).to_numpy().max() == 22
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [LETTERS["letters"], LETTERS["zeros"], CALLS["unphased"], FROM_ONE["plink"], LETTERS["array"]],
+)
 def test_genotypes_of_frames_and_parquet_become_dosages(forms):
     table = written(*forms)
     mended = assigned(refusal(table), table, r"\. ")
@@ -338,6 +374,15 @@ def test_a_repeated_header_is_refused_by_line_and_removed_by_the_command(turned)
     assert "line 5 repeats the header" in sentence
     subprocess.run(["bash", "-c", re.search("awk .*", sentence)[0]], check=True)
     np.testing.assert_array_equal(values_of("NEW", **options), X)
+
+
+def test_tables_with_columns_in_another_order_are_joined_by_names():
+    other = X.iloc[20:, [3, 0, 4, 1, 2]]
+    Path("x.csv").write_text("# a note\n" + X.iloc[:20].to_csv() + other.to_csv())
+    sentence = refusal("x.csv")
+    assert "line 23 has the names of the header in another order" in sentence
+    followed(sentence)
+    np.testing.assert_array_equal(values_of("NEW.csv"), X)
 
 
 @pytest.mark.parametrize("at", [(3, 3), ([3, 4], 3), (5, slice(None)), (slice(None), 2)])

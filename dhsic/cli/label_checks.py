@@ -14,7 +14,8 @@ from dhsic.cli.label_notes import CASE_CONTROL
 from dhsic.errors import InputError, warn
 from dhsic.joins.covariates import taken_as_number
 from dhsic.joins.labels import Labelled
-from dhsic.joins.mixed_values import MEASURED, refuse_mixed_covariate, text_among_numbers
+from dhsic.joins.measured_text import MEASURED
+from dhsic.joins.mixed_values import refuse_mixed_covariate, text_among_numbers
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.slips import warn_of_slips
 from dhsic.joins.text import (

@@ -12,6 +12,7 @@ from dhsic.errors import InputError
 from dhsic.joins.class_names import refuse_alike, refuse_words, words_told
 from dhsic.joins.dates import refuse_dates
 from dhsic.joins.lookalikes import refuse_lookalikes
+from dhsic.joins.measured_text import refuse_measured
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import is_missing, stripped
 from dhsic.joins.written_numbers import refuse_written
@@ -57,8 +58,10 @@ def check_values(job: SelectJob, name: str, values: Array, column: Array, path: 
     notes = [_check_words(job, name, column, called, "class" if is_label else "group")]
     if is_label and not are_classes:
         notes += [refuse_dates(written, column, "class", "pass --label-kernel multiclass")]
+        refuse_measured(written, column, "class", "pass --label-kernel multiclass")
     elif not is_label:
         notes += [refuse_dates(written, column, "group")]
+        refuse_measured(written, column, "group")
     if not is_label and values.dtype.kind == "O":
         several = "if they are different groups, give them names that differ in more than that."
         refuse_alike(f"Values of {called}", "names of groups", column[column != ""], several)

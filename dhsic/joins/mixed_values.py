@@ -21,15 +21,13 @@ from dhsic.joins.class_names import (
 from dhsic.joins.dates import refuse_dates
 from dhsic.joins.frame_rows import id_columns
 from dhsic.joins.lookalikes import refuse_lookalikes
+from dhsic.joins.measured_text import MEASURED, refuse_measured
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import WRITTEN, stands_for_none
 from dhsic.sources.frame_advice import as_numbers_of, numbers_in_python
 from dhsic.sources.odd_fields import OddFields
 from dhsic.validation import is_numeral
 
-#: A column with at least this many distinct numbers is a measurement, even if some of its values
-#: are text. Fewer numbers may be names of groups, unless a text means a missing value.
-MEASURED = 10
 #: Words, in lower case, that mean a missing value among numbers.
 NOT_THERE = NO_VALUE | MAY_BE_CLASS
 
@@ -50,7 +48,11 @@ def text_among_numbers(
 
 
 def is_measured(odd: OddFields, values: Array) -> bool:
-    """Whether a column of mostly numbers is a measurement, and not names of groups."""
+    """Whether a column of mostly numbers is a measurement, and not names of groups.
+
+    It is one if at least `MEASURED` numbers differ, even if some of its values are text. Fewer
+    numbers may be names of groups, unless a text means a missing value.
+    """
     if odd.places and _are_written(values):
         return True
     are_limits = 0 < len(odd.places) == len(odd.limits)
@@ -157,8 +159,10 @@ def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:
     refuse_words(called, text, remedy)
     if sentence := words_told(called, text):
         warn(f"{sentence}.")
-    refuse_dates(WrittenColumn(called, "", values=called), text, "group", category)
-    refuse_lookalikes(WrittenColumn(called, "", values=called), text, category)
+    column = WrittenColumn(called, "", values=called)
+    refuse_dates(column, text, "group", category)
+    refuse_measured(column, text, "group", category)
+    refuse_lookalikes(column, text, category)
     if not are_apart:
         refuse_alike(f"Values of {called}", "names", text[text != ""], f"otherwise {category}.")
 

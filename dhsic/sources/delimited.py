@@ -33,6 +33,7 @@ from dhsic.sources.headers import (
     top_of,
 )
 from dhsic.sources.ids import abbreviate, is_id, is_value, plain
+from dhsic.validation import is_numeral
 
 #: Number of first bytes of a file that are checked for binary content.
 HEAD = 1 << 12
@@ -167,6 +168,24 @@ class Delimited:
         keep = shlex.quote(f"NR == {n} {{h = $0}} NR <= {n} || $0 != h")
         return f"Remove all copies below the first: awk {keep} {shlex.quote(self.path)} > NEW"
 
+    @staticmethod
+    def _is_other_order(fields: list[str], header: list[str]) -> bool:
+        """Whether fields are the names of the header in another order, and not numbers."""
+        is_header = len(fields) == len(header) and sorted(fields) == sorted(header)
+        return is_header and not all(map(is_numeral, fields))
+
+    def _joined_by_names(self, line: int) -> str:
+        """Return advice on how to join the parts of a table before and from a second header."""
+        if self._fetched is not None or self.path.lower().endswith((*SUFFIXES,)):
+            return f"Split the file before line {line}, and join the two tables with pandas.concat."
+        parts = f"lines[{self.top.n_skipped}:{line - 1}], lines[{line - 1}:]"
+        read = f"p.read_csv(io.StringIO(''.join(part)), sep={self.separator or ' +'!r}, dtype=str"
+        return (
+            'Join the two tables by the names of columns: python -c "import io, pathlib, pandas as '
+            f"p; lines = pathlib.Path({self.path!r}).read_text().splitlines(True); p.concat([{read}, "
+            f"keep_default_na=False) for part in ({parts})]).to_csv('NEW.csv', index=False)\""
+        )
+
     def _is_of_plink(self, fields: list[str]) -> bool:
         """Whether the file is a .fam or .psam file without a header."""
         suffix = self.file.suffix.lower()
@@ -199,6 +218,11 @@ class Delimited:
                     raise self.refused(
                         f"line {number} repeats the header, as in files that were joined. "
                         f"{self._without_repeated()}"
+                    )
+                if fields[0] in header and self._is_other_order(fields, header):
+                    raise self.refused(
+                        f"line {number} has the names of the header in another order, as in tables "
+                        f"that were put one below the other. {self._joined_by_names(number)}"
                     )
                 if any(fields):
                     yield number, fields

@@ -10,7 +10,7 @@ from dhsic.sources.ids import NA, abbreviate
 from dhsic.sources.marked_numbers import AT_LIMIT
 from dhsic.sources.number_fields import DECIMAL, POINTS, SEVERAL, THOUSANDS, meaning_of_commas
 from dhsic.sources.odd_fields import MOST_DESCRIBED, MOST_OPTIONS, OddFields, marks_in
-from dhsic.sources.text_features import ABOUT_CALLS, ABOUT_LETTERS, OF_LETTERS
+from dhsic.sources.text_features import OF_LETTERS, about_dosages, of_calls
 from dhsic.sources.thousands import PointedNumbers
 
 #: Pandas expressions that convert the text {v} of numbers with commas, by their meaning.
@@ -125,8 +125,10 @@ def _listed(names: list[str], X: pd.DataFrame) -> str:
 def _about_genotypes(columns: Sequence[OddFields], names: str) -> str:
     """Return advice on columns of genotypes, given Python code for their names."""
     change = columns[0].dosages
+    if change != OF_LETTERS:
+        change = of_calls({text for column in columns for text in column.places})
     return (
-        f"{ABOUT_LETTERS if change == OF_LETTERS else ABOUT_CALLS} X[{names}] = X[{names}]"
+        f"{about_dosages(change)} X[{names}] = X[{names}]"
         f".apply(lambda v: {change.format(v='v.astype(str).str.strip()')})."
     )
 

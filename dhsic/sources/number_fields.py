@@ -162,7 +162,7 @@ def comma_advice(rewritten: Callable[[str], str], example: str, marks: AbstractS
 class NumberFields:
     """Converts text fields to numbers, one row after the other.
 
-    `has_calls` is whether some were genotype calls, such as 0/1, which become dosages.
+    `calls` are the genotype calls among them, such as 0/1, which become dosages.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class NumberFields:
         self._apart: set[str] = set()
         self._has_numbers = np.zeros(width, dtype=bool)
         self._has_apart = np.zeros(width, dtype=bool)
-        self._are_numbers, self.has_calls = False, False
+        self._are_numbers, self.calls = False, set[str]()
 
     def row(self, fields: Sequence[str], line: int) -> Array:
         """Convert a row to numbers, (width,); NaN if missing."""
@@ -228,7 +228,8 @@ class NumberFields:
         number = CALLS.get(bare, BOOLEANS.get(lower))
         if number is None:
             self._refuse(i, field, line)
-        self.has_calls |= bare in CALLS
+        if bare in CALLS:
+            self.calls.add(bare)
         if not np.isnan(number):
             self._apart.add(field)
         self._words[field] = str(number)

@@ -37,13 +37,19 @@ from dhsic.sources.tables import (
     refuse_counted,
     refuse_parts,
 )
-from dhsic.sources.text_features import OF_CALLS, OF_LETTERS, dosages_of
+from dhsic.sources.text_features import OF_ALLELES, OF_CALLS, OF_LETTERS, dosages_of
 from dhsic.validation import EXACT, is_numeral
 
 #: Maximum number of values of a table that are all checked for row numbers when it is opened.
 MOST_VALUES = 1 << 22
 #: Maximum number of columns that a command lists.
 MOST_LISTED = 20
+#: Kinds of genotypes as text, and pandas expressions of their dosages.
+GENOTYPES = {
+    "genotypes of letters": OF_LETTERS,
+    "genotype calls": OF_CALLS,
+    "genotype calls of alleles from 1 on, where 0 is missing,": OF_ALLELES,
+}
 #: Kinds of columns that can be converted to numbers: the meaning of these, and the statement that
 #: converts the columns c of a pandas frame t.
 _CHANGES = {
@@ -52,7 +58,7 @@ _CHANGES = {
             "dosages",
             f"t[c] = t[c].apply(lambda v: {change.format(v='v.astype(str).str.strip()')})",
         )
-        for kind, change in (("genotypes of letters", OF_LETTERS), ("genotype calls", OF_CALLS))
+        for kind, change in GENOTYPES.items()
     },
     "dates": (
         "days since 1970",
@@ -202,6 +208,9 @@ def _remedy(file: AbstractArrowTable, odd: list[str], ids: tuple[str, ...]) -> s
     """Return advice on columns that are not numeric; some may contain numbers as text."""
     numerals = [name for name in odd if _holds_numerals(file, name)]
     kinds = {name: _kind(file, name) for name in odd if name not in numerals}
+    of_reference, from_one = list(GENOTYPES)[1:]
+    if from_one in kinds.values():  # a column without the other alleles has the same coding
+        kinds = {name: from_one if of == of_reference else of for name, of in kinds.items()}
     others = [name for name, kind in kinds.items() if kind not in _CHANGES]
     steps = [no_features(others)] if others else []
     steps[:0] = [
@@ -234,7 +243,7 @@ def _kind(file: AbstractArrowTable, name: str) -> str:
         return file.kind(name)
     texts = [str(text).strip() for text in file.text(name).tolist()]
     dosages = dosages_of(text for text in texts if text.lower() not in NA)
-    return {OF_LETTERS: "genotypes of letters", OF_CALLS: "genotype calls"}.get(dosages, "")
+    return next((kind for kind, change in GENOTYPES.items() if change == dosages), "")
 
 
 def _converted(file: AbstractArrowTable, names: list[str], kind: str) -> str:

@@ -42,9 +42,9 @@ ON_X = "feature_on_x"
 #: Minimum number of females with a call at a variant on X, as a share of the largest such number of
 #: any variant. On Y females have no calls.
 MOST_CALLED = 0.5
-#: Features in which males count 0 or 1: minimum number of calls of 2 that the frequency in females
-#: predicts, minimum number of such features, and maximum number of common features for each.
-EXPECTED_TWOS, FEWEST_SINGLE, FEW_SINGLE = 6.0, 3, 100
+#: Consecutive features in which males count 0 or 1: minimum number; minimum difference of the log
+#: likelihoods of one and two alleles; maximum share of calls of 2; and bound of the frequencies.
+FEWEST_SINGLE, LEAST_EVIDENCE, MOST_TWOS, LOWEST_FREQUENCY = 3, 70.0, 0.01, 0.02
 #: Number of copies of a diploid chromosome; dosages go from 0 to this number.
 DIPLOID = 2
 
@@ -255,20 +255,25 @@ class CallsBySex:
     def single_in_males(self) -> Index:
         """Positions of the features in which males count 0 or 1, and females 0, 1 or 2.
 
-        Males have no calls of 2, though the allele frequency in females predicts at least
-        `EXPECTED_TWOS`. By chance this happens in one of 400 features, so fewer than three such
-        features, or one in `FEW_SINGLE`, are not reported.
+        Consecutive features without a call of 2 in males are compared as a whole: the calls of
+        males must be more likely for one allele than for two, with the allele frequencies of
+        females, by at least `LEAST_EVIDENCE` (logarithm). This is ten times as much as a single
+        feature would need, because neighbours in linkage have nearly the same calls.
         """
         frequency = np.divide(
             self.alleles[1], DIPLOID * self.n[1], where=self.n[1] > 0, out=0.0 * self.n[1]
         )
-        expected = frequency**2 * self.n
-        is_common = (expected >= EXPECTED_TWOS).all(axis=0)
-        is_single = is_common & (self.twos[0] == 0) & (self.twos[1] >= APART * expected[1])
-        is_single &= self.alleles[0] > 0
-        at = np.flatnonzero(is_single)
-        is_several = at.size >= FEWEST_SINGLE and FEW_SINGLE * at.size >= is_common.sum()
-        return at if is_several else at[:0]
+        p = np.clip(frequency, LOWEST_FREQUENCY, 1.0 - LOWEST_FREQUENCY)
+        ones, zeros = self.heterozygous[0], self.n[0] - self.heterozygous[0] - self.twos[0]
+        evidence = -zeros * np.log(1.0 - p) - ones * np.log(2.0 * (1.0 - p))
+        is_known = (frequency > 0.0) & (frequency < 1.0)
+        has_twos = self.twos[0] > MOST_TWOS * self.n[0]
+        run = np.cumsum(has_twos)  # number of the run of features between those with calls of 2
+        counted = is_known & ~has_twos & (self.twos[1] + self.heterozygous[1] > 0)
+        total = np.bincount(run, np.where(counted, evidence, 0.0))
+        number = np.bincount(run, counted)
+        is_single = (total >= LEAST_EVIDENCE) & (number >= FEWEST_SINGLE)
+        return np.flatnonzero(is_single[run] & counted)
 
     def on_x(self) -> Index:
         """Positions of the features on X.

@@ -26,14 +26,18 @@ COUNTED_IN_CALLS = "all alleles but 0 in calls such as 0/1"
 #: Texts of a missing genotype among genotypes of letters, in upper case.
 NO_CALLS = frozenset(
     f"{allele}{mark}{allele}" for allele in ("-", "N", "0", ".") for mark in ("", "/", "|")
-)
-#: Pattern of a genotype of letters, such as AG, A/G or DI (deletion and insertion).
-LETTERS = "[ACGTacgt][/|]?[ACGTacgt]|[DdIi][/|]?[DdIi]"
-#: Pandas expressions of the dosages of text {v}: genotypes of letters, and calls of numbers. Other
-#: text becomes missing.
+) | {"NC"}
+#: Pattern of a genotype of letters, such as AG, A/G, AB or DI (deletion and insertion).
+LETTERS = "[ACGTacgt][/|]?[ACGTacgt]|[ABab][/|]?[ABab]|[DdIi][/|]?[DdIi]"
+#: Pandas expressions of the dosages of text {v}: genotypes of letters, of alleles counted from 1,
+#: and calls of alleles counted from 0. Other text becomes missing.
 OF_LETTERS = (
     "{v}.where({v}.str.fullmatch('" + LETTERS + "')).str.upper()"
     ".pipe(lambda a: a.str.count(max(''.join(a.dropna()).replace('|', ''), default='A')))"
+)
+OF_ALLELES = (
+    "{v}.where({v}.str.fullmatch('[1-4][/|]?[1-4]'))"
+    ".pipe(lambda a: a.str.count(max(''.join(a.dropna()).replace('|', ''), default='2')))"
 )
 OF_CALLS = "{v}.str.count('[1-3]').where({v}.str.fullmatch('[0-3][/|][0-3]'))"
 #: Sentence on the allele that `OF_LETTERS` counts.
@@ -41,8 +45,16 @@ ABOUT_LETTERS = (
     "Genotypes of letters are written as the number of copies of the allele that is last in the "
     "alphabet (G of A and G)."
 )
+#: Sentence on the allele that `OF_ALLELES` counts.
+ABOUT_ALLELES = (
+    "0 means a missing allele here, as in PLINK, because alleles are counted from 1. Genotypes are "
+    "written as the number of copies of the allele with the higher number (2 of 1 and 2)."
+)
 #: Sentence on the alleles that `OF_CALLS` counts.
 ABOUT_CALLS = "Calls such as 0/1 are written as the number of alleles other than 0."
+#: Genotypes of two alleles from 1 to 4 as numbers, and 0 for missing; homozygotes alone are two.
+TWO_DIGITS = frozenset({0.0, *(10.0 * a + b for a, b in product(range(1, 5), repeat=2))})
+MOST_OF_ONE = 2
 #: Check boxes: minimum share of missing values, and minimum number of ones.
 FEWEST_MISSING, FEWEST_ONES = 0.1, 2
 #: Number of first samples that settle most features.
@@ -70,7 +82,40 @@ def dosages_of(texts: Iterable[str]) -> str:
     letters = {text for text in distinct if re.fullmatch(LETTERS, text)}
     if letters and all(text.upper() in NO_CALLS for text in distinct - letters):
         return OF_LETTERS
-    return OF_CALLS if distinct - {"./.", ".|."} and distinct <= {*CALLS} else ""
+    return of_calls(distinct) if distinct - {"./.", ".|."} and distinct <= {*CALLS} else ""
+
+
+def of_calls(calls: Iterable[str]) -> str:
+    """Return a pandas expression of the dosages of calls {v}, given those that occur.
+
+    If no call has allele 0 beside another one, alleles are counted from 1, and 0/0 is missing.
+
+    >>> of_calls(["0/0", "0/1", "1/2"]) == OF_CALLS, of_calls(["0/0", "1/1", "1/2"]) == OF_ALLELES
+    (True, True)
+    """
+    alleles = [set(call) - set("/|.") for call in calls]
+    has_reference = any("0" in both and len(both) > 1 for both in alleles)
+    has_others = any(both & {"2", "3"} for both in alleles)
+    return OF_ALLELES if has_others and not has_reference else OF_CALLS
+
+
+def about_dosages(change: str) -> str:
+    """Return a sentence on the allele that an expression of dosages counts."""
+    return {OF_LETTERS: ABOUT_LETTERS, OF_ALLELES: ABOUT_ALLELES}.get(change, ABOUT_CALLS)
+
+
+def are_two_digits(X: Array) -> bool:
+    """Whether values (m, d) are genotypes such as 11, 12 and 22, and 0 for missing ones.
+
+    >>> are_two_digits(np.array([[11, 12], [0, 22]])), are_two_digits(np.array([[11, 12]]))
+    (True, False)
+    """
+    distinct: set[float] = set()
+    for part in (X[:HEAD], X):  # the first rows decide most tables
+        distinct = {*np.unique(part[~np.isnan(part)]).tolist()}
+        if not distinct <= TWO_DIGITS:
+            return False
+    return len(distinct - {0.0}) > MOST_OF_ONE and any(value % 11 for value in distinct)
 
 
 def if_all_are_letters(na: Sequence[str]) -> str:

@@ -79,16 +79,21 @@ from dhsic.sources.tables import (
     refuse_parts,
 )
 from dhsic.sources.text_features import (
+    ABOUT_ALLELES,
     ABOUT_LETTERS,
     COUNTED_IN_CALLS,
+    OF_ALLELES,
     OF_LETTERS,
     about_boxes,
+    about_dosages,
     about_ticks,
+    are_two_digits,
     check_boxes,
     dosages_of,
     if_all_are_letters,
     is_field,
     missing_among,
+    of_calls,
     ticks,
 )
 from dhsic.sources.thousands import PointedNumbers, ThousandsSearch, are_likely, refuse_thousands
@@ -125,7 +130,8 @@ class TextTable:
         self.apart, self.na = tuple(options.not_features), tuple(options.na)
         self._required = options.required
         self.beside: dict[str, Array] = {}
-        self.has_calls: Callable[[], bool] = lambda: False
+        self.infers_codes = isinstance(options.missing_code, str)
+        self.calls: Callable[[], set[str]] = set
         line, first = next(self.text.rows(), (0, []))
         if not first:
             self._refuse_empty()
@@ -192,7 +198,7 @@ class TextTable:
             if (texts := na_of(self.na, self.columns.names[i])) != self.na
         }
         fields_of = NumberFields(len(numbers), self.na, self._refuse, na_at)
-        self.has_calls = lambda: fields_of.has_calls
+        self.calls = lambda: fields_of.calls
         rising, thousands = RisingFeatures(), ThousandsSearch(len(numbers))
         pointed: dict[str, PointedNumbers] = {}
         before = 0
@@ -387,10 +393,27 @@ class TextTable:
             remedy = f"Leave out what follows from line {line} on: {command}"
         refuse_summary(self.path, np.arange(len(X)) if names is None else names, statistics, remedy)
 
+    def check_alleles(self, X: Array) -> None:
+        """Refuse genotypes whose alleles are counted from 1, so that 0 is a missing allele.
+
+        Numbers such as 12 are values if the user declared that no number means missing.
+        """
+        calls = self.calls()
+        if calls and of_calls(calls) == OF_ALLELES:
+            which = f"{abbreviate(map(repr, sorted(calls)), 5)}"
+        elif not calls and self.infers_codes and are_two_digits(X):
+            which = f"{abbreviate((f'{value:.0f}' for value in np.unique(X[~np.isnan(X)])), 5)}"
+        else:
+            return
+        raise InputError(
+            f"All features of {self.path} are genotypes of alleles from 1 on ({which}). "
+            f"{ABOUT_ALLELES[:-1]}{self._in_every_column(OF_ALLELES, turned=self.turned)}."
+        )
+
     def counted(self) -> str:
         """Describe the allele that dosages of PLINK or of calls count; "" for other tables."""
         columns = self.columns
-        if self.has_calls():
+        if self.calls():
             return COUNTED_IN_CALLS
         if self.known is not None:
             return COUNTED_IN_TRAW if self.known.is_traw else ""
@@ -545,7 +568,7 @@ class TextTable:
             odd[0].sentence,
             f"If {which}, write only numbers: {written}, then pass NEW.csv.",
             about_ticks([c.name for c in columns.values() if c.is_check_box]),
-            ABOUT_LETTERS if OF_LETTERS in changes.values() else "",
+            *map(about_dosages, {*changes.values()} & {OF_LETTERS, OF_ALLELES}),
             f"If {abbreviate(map(repr, marks), 3)} means missing, pass na={marks!r} first."
             if (marks := marks_in([columns[i] for i in groups]))
             else "",
@@ -606,12 +629,16 @@ class TextTable:
         is_said = all(column.are_signed or column.limits for column in every)
         return " ".join([*told, *([] if is_said else [advice(every)])])
 
-    def _in_every_column(self, change: str) -> str:
-        """Return the end of a sentence: a command that changes the fields of all features."""
+    def _in_every_column(self, change: str, *, turned: bool = False) -> str:
+        """Return the end of a sentence: a command that changes the fields of all features.
+
+        If it is `turned`, rows are features, and `change` is for a row.
+        """
         if self.text.names is None:
             return ""
         columns = dict.fromkeys(self.columns.numbers, change)
-        written = command(self.path, self.text.separator, self.text.top.n_skipped, columns)
+        top = self.text.top
+        written = command(self.path, self.text.separator, top.n_skipped, columns, axis=int(turned))
         return f". Write numbers instead: {written}, then pass NEW.csv"
 
     def _every_odd(self, first: Sequence[OddFields]) -> list[OddFields]:
@@ -752,6 +779,7 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
         refuse_counting(path, count_columns, f"not_features={count_columns[:4]!r}")
     X = values.T if table.turned else values
     samples = names.samples
+    table.check_alleles(X)
     table.check_sums(X, samples if isinstance(samples, np.ndarray) else None)
     source = ArraySource(X, missing_code=options.code_of(), names=names)
     source.not_features = table.not_features

@@ -19,6 +19,7 @@ from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import missing_mask
+from dhsic.sources.text_features import TWO_DIGITS
 from dhsic.sources.views import RecodedSource
 
 #: Numbers that mean a missing call. The first, -1, may also be a value, in data of -1, 0 and 1 or
@@ -376,6 +377,13 @@ def _refuse(strays: Mapping[float, Occurrences], seen: str, others: Sequence[flo
             f"missing_code={zero}. "
         )
         meaning = f"{codes} means"
+    if {*strays} <= TWO_DIGITS and any(v % 11 for v in strays) and seen == "0":
+        raise DataError(
+            f"X contains {seen} and {_list_occurrences(strays)}, like genotypes of two alleles, 1 "
+            "and 2, where 0 is a missing call. Write the number of copies of allele 2, in Python: "
+            "X = numpy.where(X > 0, X // 10 + X % 10 - 2, numpy.nan). To treat every number as a "
+            "value, pass missing_code=None."
+        )
     raise DataError(
         f"X contains {seen}, and otherwise only {_list_occurrences(strays)}, which "
         f"{'is' if one else 'are'} not a count of alleles. {from_one}If "
