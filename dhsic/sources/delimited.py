@@ -182,8 +182,8 @@ class Delimited:
         read = f"p.read_csv(io.StringIO(''.join(part)), sep={self.separator or ' +'!r}, dtype=str"
         return (
             'Join the two tables by the names of columns: python -c "import io, pathlib, pandas as '
-            f"p; lines = pathlib.Path({self.path!r}).read_text().splitlines(True); p.concat([{read}, "
-            f"keep_default_na=False) for part in ({parts})]).to_csv('NEW.csv', index=False)\""
+            f"p; lines = pathlib.Path({self.path!r}).read_text().splitlines(True); p.concat([{read}"
+            f", keep_default_na=False) for part in ({parts})]).to_csv('NEW.csv', index=False)\""
         )
 
     def _is_of_plink(self, fields: list[str]) -> bool:
