@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from dhsic.cli import main
 from dhsic.errors import InputError
 from dhsic.joins.text import read_table
-from dhsic.sources.formulas import without_formulas
+from dhsic.sources.formulas import as_plain
 from dhsic.sources.opening import open_source
 
 M = 40
@@ -103,9 +103,9 @@ def test_rows_that_are_features_and_lists_of_names_may_be_formulas(rng, tmp_path
 
 def test_other_equal_signs_and_quotes_are_text():
     for line in ('a,"b=""c"" d",1', "x=1,y=2", 'k="v" more', 'a="1",2', '"=1+2",=3'):
-        assert without_formulas(line) == line
+        assert as_plain(line) == line
     line = ",".join(['"=""he says """"no"""""""', bare(""), quoted("")])
-    assert next(csv.reader([without_formulas(line)])) == ['he says "no"', "", ""]
+    assert next(csv.reader([as_plain(line)])) == ['he says "no"', "", ""]
 
 
 def plain_table(message, folder):

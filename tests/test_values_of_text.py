@@ -269,8 +269,9 @@ def test_empty_check_boxes_of_text_become_0_and_na_stays_missing(word):
     np.testing.assert_array_equal(values["drinks"], expected[::-1])
 
 
-def test_check_boxes_of_1_are_told_and_filled_by_the_command():
-    X.assign(a=np.where(TICKED, "1", ""), b=np.where(TICKED, "", "1"), y=Y).to_csv("x.csv")
+@pytest.mark.parametrize("word", ["1", "True"])
+def test_check_boxes_of_1_are_told_and_filled_by_the_command(word):
+    X.assign(a=np.where(TICKED, word, ""), b=np.where(TICKED, "", word), y=Y).to_csv("x.csv")
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         said = run("test", "x.csv", "--target", "y")
@@ -279,6 +280,36 @@ def test_check_boxes_of_1_are_told_and_filled_by_the_command():
     assert "2 of 7 features (a, b) are constant in these samples" in text
     followed(said.output.replace("\n", " "))
     np.testing.assert_array_equal(values_of("NEW.csv")["a"], TICKED)
+
+
+@pytest.mark.parametrize("word", ["1", "True", "yes"])
+def test_check_boxes_as_labels_and_events_are_filled_by_the_command(word):
+    X.assign(y=np.where(TICKED, word, ""), time=np.exp(Y).round(3)).to_csv("x.csv")
+    for options in (("--target", "y"), ("--target", "time", "--event", "y")):
+        words = ("test", "x.csv", *options, *(("--not-feature", "time") * (len(options) == 2)))
+        said = run(*words, code=2).output.replace("\n", " ")
+        assert f"All other values of 'y' are {word}. If an empty field means no" in said
+        followed(said)
+        np.testing.assert_array_equal(pd.read_csv("NEW.csv")["y"], TICKED)
+        run(words[0], "NEW.csv", *words[2:])
+
+
+@pytest.mark.parametrize("sign", ["\u2212", "\u2013"])
+def test_typographic_minus_signs_are_read(sign):
+    table = X.map(str).assign(y=Y.round(2)).map(lambda v: str(v).replace("-", sign))
+    table.rename_axis("id").to_csv("x.csv")
+    np.testing.assert_array_equal(values_of("x.csv", not_features=["y"]), X)
+    table[["y"]].to_csv("l.csv", sep="\t")
+    table.drop(columns="y").to_csv("x.csv", sep=";")
+    assert "60 real values" in run("test", "x.csv", "--labels", "l.csv", "--target", "y").output
+
+
+def test_labels_with_commas_are_converted_by_either_command():
+    numbers = (3000 + 1000 * Y).round()
+    X.assign(y=[f"{v:,.0f}" for v in numbers]).to_csv("x.csv")
+    said = run("test", "x.csv", "--target", "y", code=2).output.replace("\n", " ")
+    followed(said[said.index("If commas separate thousands") :])
+    np.testing.assert_array_equal(pd.read_csv("NEW.csv")["y"], numbers)
 
 
 def test_check_boxes_of_frames_are_told_and_filled():

@@ -13,6 +13,7 @@ from dhsic.cli.job import SelectJob
 from dhsic.cli.label_notes import CASE_CONTROL
 from dhsic.errors import InputError, warn
 from dhsic.joins.covariates import taken_as_number
+from dhsic.joins.label_description import plain_number
 from dhsic.joins.labels import Labelled
 from dhsic.joins.measured_text import MEASURED
 from dhsic.joins.mixed_values import refuse_mixed_covariate, text_among_numbers
@@ -20,6 +21,7 @@ from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.slips import warn_of_slips
 from dhsic.joins.text import (
     ORDINARY,
+    WRITTEN,
     codes_in,
     either,
     is_missing,
@@ -29,6 +31,7 @@ from dhsic.joins.text import (
 )
 from dhsic.kernels.labels import CLASS_KERNELS, MIXED, MOST_CLASSES, REAL_KERNELS, auto_kernel
 from dhsic.kernels.ordinal import ORDINAL
+from dhsic.sources.frame_advice import numbers_in_python
 from dhsic.sources.ids import abbreviate, did_you_mean, plain
 from dhsic.sources.marked_numbers import (
     ABOUT_LIMITS,
@@ -39,6 +42,7 @@ from dhsic.sources.marked_numbers import (
 )
 from dhsic.sources.opening import is_table
 from dhsic.sources.sentinels import written
+from dhsic.sources.text_features import ticks
 from dhsic.validation import is_numeral
 
 #: Columns (m,) by name.
@@ -194,6 +198,7 @@ def refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
             f"order: --order {shlex.quote(','.join(sorted(distinct)[:MOST_CLASSES]))}"
         )
     takes_numbers = kernel in (*REAL_KERNELS, MIXED)
+    _refuse_commas(job, name, texts)
     are_pairs = bool(distinct) and all(map(PAIR.fullmatch, distinct))
     change = FIRST_OF_PAIR if are_pairs else numbers_of(distinct)
     is_measured = kernel == "auto" and len(distinct) >= MEASURED
@@ -208,6 +213,35 @@ def refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
     what = f", but --label-kernel {kernel} needs numbers" if takes_numbers else ""
     classes = "" if takes_numbers else " If they are classes, pass --label-kernel multiclass."
     raise InputError(f"Labels of {name!r} are text ({shown}){what}. {remedy}.{classes}")
+
+
+def _refuse_commas(job: SelectJob, name: str, texts: Array) -> None:
+    """Refuse text (m,) that is numbers, some of them with commas."""
+    distinct = {*texts.tolist()} - {""}
+    are_numbers = len(distinct) >= MEASURED and all(map(WRITTEN.fullmatch, distinct))
+    if not are_numbers or job.labels_as in CLASS_KERNELS:
+        return
+    column = WrittenColumn(f"labels {name!r}", name, job.labels or job.data_name)
+    odd = text_among_numbers(column.called, name, texts, lambda i: f"in row {i}")
+    if changes := numbers_in_python([odd], distinct):
+        raise InputError(
+            f"Labels of {name!r} are numbers with commas ({abbreviate(sorted(odd.places), 3)}). "
+            + " ".join(f"{said} {column.rewritten(change)}." for change, said in changes)
+            + " If they are classes, pass --label-kernel multiclass."
+        )
+
+
+def about_single_values(job: SelectJob, columns: Columns) -> str:
+    """Return advice on columns in which all values that are not missing are the same, such as 1."""
+    for name, values in columns:
+        gone = is_missing(values)
+        if gone.any() and len({*map(str, values[~gone].tolist())}) == 1:
+            column = WrittenColumn(f"column {name!r}", name, job.labels or job.data_name)
+            return (
+                f" All other values of {name!r} are {plain_number(values[~gone][0])}. If an empty "
+                f"field means no, write 0 there: {column.rewritten(ticks(job.na))}."
+            )
+    return ""
 
 
 def refuse_names(name: str, values: Array, label_kernel: str) -> None:

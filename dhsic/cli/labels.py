@@ -14,6 +14,7 @@ from dhsic.cli.console import waiting
 from dhsic.cli.job import SelectJob
 from dhsic.cli.label_checks import (
     Columns,
+    about_single_values,
     check_categories,
     check_na,
     number_note,
@@ -455,7 +456,7 @@ def _add_labels(
         raise InputError(
             f"{n_incomplete} of {m} samples have missing values ({counts})"
             f"{_named(data, kept_rows[incomplete])} Exclude them with --drop-missing, or fill the "
-            "values in."
+            f"values in.{about_single_values(job, each)}"
         )
     if n_incomplete == m:
         raise InputError(f"No sample has values for all of {', '.join(absent)}.")

@@ -22,7 +22,7 @@ from typing import IO, Any
 from dhsic.errors import InputError
 from dhsic.object_store import fetched
 from dhsic.sources.compression import DAMAGE, SUFFIXES, decompressed
-from dhsic.sources.formulas import formula_advice, without_formulas
+from dhsic.sources.formulas import as_plain, formula_advice
 from dhsic.sources.headers import (
     GEO,
     GEO_END,
@@ -219,7 +219,7 @@ class Delimited:
                         f"line {number} repeats the header, as in files that were joined. "
                         f"{self._without_repeated()}"
                     )
-                if fields[0] in header and self._is_other_order(fields, header):
+                if fields and fields[0] in header and self._is_other_order(fields, header):
                     raise self.refused(
                         f"line {number} has the names of the header in another order, as in tables "
                         f"that were put one below the other. {self._joined_by_names(number)}"
@@ -295,7 +295,7 @@ class Delimited:
     def _opened(self) -> Iterator[Iterator[str]]:
         """Open the file as lines of text, in which formulas are replaced by their text."""
         with self._as_written() as lines:
-            yield map(without_formulas, lines)
+            yield map(as_plain, lines)
 
     @contextmanager
     def _as_written(self) -> Iterator[Iterator[str]]:

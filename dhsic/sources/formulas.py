@@ -1,4 +1,4 @@
-"""Fields that spreadsheets write as formulas, so that they stay text: ``="0012"``.
+"""Fields as spreadsheets write them: formulas that stay text, ``="0012"``, and typographic minus.
 
 They mean the text between the quotes. In a CSV file the formula itself is often in quotes, which
 doubles the quotes within it. Lines are rewritten before they are split into fields, because the
@@ -17,16 +17,20 @@ from dhsic.sources.compression import SUFFIXES
 _FORMULA = re.compile(
     r'(?:^|(?<=[\t,;| ]))(?:="([^"]*)"|"=""((?:[^"]|"""")*)""")(?=[\t,;| \r\n]|$)'
 )
+#: Pattern of a minus sign (U+2212) or dash (U+2013) that begins a number in a field.
+_MINUS = re.compile(r"(?:^|(?<=[\t,;| \"]))[\u2212\u2013](?=[.]?\d)")
 #: Commands of sed that replace formulas by quoted text.
 _SED = r's/(^|[\t,;| ])"=""([^"]*)"""/\1"\2"/g; s/(^|[\t,;| ])="([^"]*)"/\1"\2"/g'
 
 
-def without_formulas(line: str) -> str:
-    """Replace the formulas of a line by the quoted text that they mean.
+def as_plain(line: str) -> str:
+    """Replace formulas of a line by the quoted text that they mean, and signs by a plain minus.
 
-    >>> without_formulas('="0012",="a, b",1.5')
-    '"0012","a, b",1.5'
+    >>> as_plain('="0012",="a, b",1.5'), as_plain("a\u2013b,\u22121.5,3\u20134")
+    ('"0012","a, b",1.5', 'a\u2013b,-1.5,3\u20134')
     """
+    if "\u2212" in line or "\u2013" in line:
+        line = _MINUS.sub("-", line)
     if '"' not in line or "=" not in line:  # searches for one character are fast
         return line
     return _FORMULA.sub(_quoted_text, line)

@@ -427,7 +427,7 @@ class TextTable:
         if not boxes:
             return ""
         at = [self.columns.numbers[i] for i in boxes]
-        zeros = dict.fromkeys(at, "{v}.replace('', '0')")
+        zeros = dict.fromkeys(at, ticks(self.na))
         written = command(self.path, self.text.separator, self.text.top.n_skipped, zeros)
         names = [self.columns.names[i] for i in at]
         return about_boxes(names, f"{written}, then pass NEW.csv.")
