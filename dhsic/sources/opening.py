@@ -24,6 +24,7 @@ from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
 from dhsic.sources.arrays import open_in_memory, open_xarray
 from dhsic.sources.arrow import begins, is_arrow
+from dhsic.sources.bgen import open_bgen
 from dhsic.sources.blocks import check_shape
 from dhsic.sources.chunked import (
     array_at,
@@ -89,6 +90,7 @@ OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {
     ".npy": open_npy,
     ".npz": open_npz,
     H5AD: open_h5ad,
+    ".bgen": open_bgen,
 }
 #: Openers of files that may contain labels beside the matrix; they apply `not_features`.
 OF_TABLES = (open_table, open_parquet, open_npz)
@@ -107,11 +109,6 @@ PANDAS = (
 #: Suffixes of unsupported files, the name of their format, and advice on how to convert them.
 FOREIGN = (
     ((".vcf", ".vcf.gz", ".vcf.bgz", ".bcf"), "VCF", FROM_VCF),
-    (
-        (".bgen",),
-        "BGEN",
-        "plink2 --bgen {path} ref-first --make-pgen --out x, then pass x.pgen",
-    ),
     ((".loom",), "Loom", "anndata.io.read_loom(path).write_h5ad('out.h5ad')"),
     ((".nc",), "NetCDF", "X = xarray.open_dataset({path!r})"),
     (
