@@ -15,7 +15,7 @@ import os
 import sqlite3
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -36,20 +36,14 @@ from dhsic.sources.sexes import DIPLOID, SEX, DosagesOnX
 from dhsic.sources.stores import file_bytes
 from dhsic.sources.variants import ALLELES, CONTIG, CONTIGS, IDS, POSITION, Variants, are_on_x
 
-#: Suffix of the index that bgenix writes beside a file, and of the table of its samples.
-INDEX_SUFFIX, SAMPLES_SUFFIX = ".bgi", ".sample"
+#: Suffixes of a file, of the index that bgenix writes beside it, and of the table of its samples.
+SUFFIX, INDEX_SUFFIX, SAMPLES_SUFFIX = ".bgen", ".bgi", ".sample"
 #: Ids that name no variant.
 UNNAMED = ("", ".")
 #: Magic number (zeros in old files), and the layouts of the versions 1.1, and 1.2 and 1.3.
 MAGICS, LAYOUTS = (b"bgen", bytes(4)), (1, 2)
 #: Compressions of the probabilities; 0 is none.
 ZLIB, ZSTD = 1, 2
-#: Functions that decompress the probabilities of a variant.
-DECOMPRESS: dict[int, Callable[[bytes], bytes]] = {
-    0: bytes,
-    ZLIB: zlib.decompress,
-    ZSTD: decompress_zstd,
-}
 #: Readers of numbers at a place of some bytes.
 UINT16, UINT32 = struct.Struct("<H").unpack_from, struct.Struct("<I").unpack_from
 #: Bytes of the probabilities of a sample in layout 1.
@@ -207,13 +201,24 @@ class BgenFile:
             They are damaged; the message says why, without a subject.
         """
         try:
-            start, stop, n_bytes = self.record_at(data, self._texts(data, at)[0][-1][1])
-            record = DECOMPRESS[self.header.compression](data[start:stop])
+            spans = self._texts(data, at)[0]
+            start, stop, n_bytes = self.record_at(data, spans[-1][1])
+            if n_bytes > most_bytes(self.header.n_samples, len(spans) - 3):
+                raise ValueError(f"has {n_bytes:,} bytes, too many for its samples,")
+            record = self._decompressed(data[start:stop], n_bytes)
         except (struct.error, zlib.error, RuntimeError) as error:
             raise ValueError("cannot be decoded") from error
         if stop > len(data) or len(record) != n_bytes:
             raise ValueError(f"has {len(record):,} bytes instead of {n_bytes:,}")
         return record
+
+    def _decompressed(self, data: bytes, n_bytes: int) -> bytes:
+        """Decompress data to n bytes, and never to more."""
+        if self.header.compression == ZSTD:
+            return bytes(decompress_zstd(data, bytearray(n_bytes)))
+        if self.header.compression == ZLIB:
+            return zlib.decompressobj().decompress(data, n_bytes + 1)
+        return data
 
     def damaged(self, number: int, why: str) -> DataError:
         """Return the error for variant `number`."""
@@ -282,11 +287,9 @@ class BgenFile:
         at, ids = 8, list[str]()  # after the bytes of the ids, and the number of samples
         try:
             for _ in range(self.header.n_samples):
-                end = at + 2 + UINT16(data, at)[0]
-                if end > len(data):
-                    raise struct.error
-                ids.append(data[at + 2 : end].decode())
-                at = end
+                start, at = at + 2, at + 2 + UINT16(data, at)[0]
+                ids.append(data[start:at].decode())
+            UINT16(data, at - 2)  # the end of the last id
         except (struct.error, UnicodeDecodeError) as error:
             raise DataError(
                 f"{self.path} has {self.header.n_samples:,} samples, but ids of only {len(ids):,} "
@@ -326,6 +329,12 @@ def _samples(path: Path, n_samples: int) -> dict[str, Array]:
         )
     values = np.array(columns, dtype=object)
     return {name: values[:, k] for k, name in enumerate(names)}
+
+
+def most_bytes(n_samples: int, n_alleles: int) -> int:
+    """Return the largest size of the probabilities of a variant: diploid, in 32 bits."""
+    n_probabilities = max(n_alleles * (n_alleles + 1) // 2, 3)
+    return 16 + n_samples * (1 + 4 * n_probabilities)
 
 
 @lru_cache(maxsize=4)

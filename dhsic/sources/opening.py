@@ -24,6 +24,7 @@ from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
 from dhsic.sources.arrays import open_in_memory, open_xarray
 from dhsic.sources.arrow import begins, is_arrow
+from dhsic.sources.bgen import SUFFIX as BGEN
 from dhsic.sources.bgen import open_bgen
 from dhsic.sources.blocks import check_shape
 from dhsic.sources.chunked import (
@@ -68,6 +69,7 @@ from dhsic.sources.stores import (
 )
 from dhsic.sources.text_tables import open_table
 from dhsic.sources.variants import POSITION, Variants, passing
+from dhsic.sources.vcf import decoded_vcf, is_vcf
 from dhsic.sources.vcz import holds_calls, open_calls
 from dhsic.sources.views import RecodedSource, SubsetSource
 from dhsic.sources.zarr import ZarrSource
@@ -90,17 +92,10 @@ OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {
     ".npy": open_npy,
     ".npz": open_npz,
     H5AD: open_h5ad,
-    ".bgen": open_bgen,
+    BGEN: open_bgen,
 }
 #: Openers of files that may contain labels beside the matrix; they apply `not_features`.
 OF_TABLES = (open_table, open_parquet, open_npz)
-#: Command that converts any VCF to VCF Zarr: bio2zarr needs a sorted file with an index.
-FROM_VCF = (
-    "pip install pysam 'bio2zarr[vcf]' && python -c \"from pysam import bcftools as b; "
-    "b.sort('-Ob', '-o', 'sorted.bcf', {path!r}, catch_stdout=False); b.index('sorted.bcf')\" "
-    "&& vcf2zarr convert sorted.bcf out.vcz (or, if bcftools is installed: bcftools sort and "
-    "index; or plink2 --vcf FILE --make-pgen --out out, then pass out.pgen)"
-)
 #: Advice on table formats that pandas can convert.
 PANDAS = (
     "python -c \"import pandas as p; p.read_{reader}({{path!r}}).to_csv('NEW.csv', index=False)\", "
@@ -108,7 +103,6 @@ PANDAS = (
 )
 #: Suffixes of unsupported files, the name of their format, and advice on how to convert them.
 FOREIGN = (
-    ((".vcf", ".vcf.gz", ".vcf.bgz", ".bcf"), "VCF", FROM_VCF),
     ((".loom",), "Loom", "anndata.io.read_loom(path).write_h5ad('out.h5ad')"),
     ((".nc",), "NetCDF", "X = xarray.open_dataset({path!r})"),
     (
@@ -140,12 +134,12 @@ UNREAD = tuple(suffix for suffixes, *_ in FOREIGN for suffix in suffixes)
 def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
     """Return the opener of a path or URL by its suffix, or of a local file by its content.
 
-    It is None for Zarr, and for data in memory.
+    It is None for Zarr, for VCF, which is decoded to Zarr, and for data in memory.
     """
     name = fspath(X) if isinstance(X, str | PathLike) else ""
     ends = name.lower().endswith
     matching = next((opener for suffix, opener in OPENERS.items() if ends(suffix)), None)
-    if matching is not None or not name:
+    if matching is not None or not name or is_vcf(name):
         return matching
     return open_plink if is_prefix(name) else _opener_by_content(name)
 
@@ -213,12 +207,13 @@ def open_source(
         DataFrame, an xarray DataArray or Dataset, a zarr Array or Group, an AnnData object, or an
         AbstractSource. A path or URL of: a Zarr array or group (a folder, a ``.zip`` file, or in
         an object store), including VCF Zarr and AnnData; an ``.h5ad`` file; PLINK genotypes
-        (``.bed`` or ``.pgen``, with or without the suffix); a table (CSV, TSV, Parquet); or
-        ``.npy`` or ``.npz``. Text files with an unknown suffix are read as tables.
+        (``.bed`` or ``.pgen``, with or without the suffix); BGEN, VCF or BCF; a table (CSV, TSV,
+        Parquet); or ``.npy`` or ``.npz``. Text files with an unknown suffix are read as tables.
     variable : str, optional
         Name of the matrix in a Dataset or group. By default ``call_genotype``, otherwise
         ``call_dosage``, otherwise the only variable with two dimensions. For AnnData the default
-        is ``X``; another matrix is, for example, ``layers/counts``.
+        is ``X``; another matrix is, for example, ``layers/counts``. For VCF it is ``GT``
+        (genotypes), otherwise ``DS`` (dosages), otherwise ``GP`` (probabilities).
     sample_dim : str or int, optional
         Dimension or axis of the samples. Needed only if it cannot be inferred from the dimension
         names or from `n_samples`.
@@ -238,8 +233,8 @@ def open_source(
         the number of its own alleles (0 or 1; the dosage then also depends on sex). ``"error"``:
         raise an error.
     pass_only : bool
-        Exclude variants of VCF Zarr whose FILTER is not PASS, like ``bcftools view -f PASS``. This
-        includes variants without a FILTER (".").
+        Exclude variants of VCF or VCF Zarr whose FILTER is not PASS, like ``bcftools view -f
+        PASS``. This includes variants without a FILTER (".").
     storage_options : mapping, optional
         Options of the store at a URL, with the names of obstore, such as
         ``{"skip_signature": True}`` for a public bucket. Put keys into environment variables
@@ -318,6 +313,8 @@ def _opened_at(
     try:
         if isinstance(X, str | PathLike):
             X = on_disk(X, copy)
+            if is_vcf(X):
+                options = replace(options, variable=decoded_vcf(X, options.variable)[1])
             X = open_store(X, options.storage_options) if opener is None else X
         source = _opened(X, options) if opener is None else opener(X, options)
     except DhsicError as error:
@@ -333,7 +330,9 @@ def _copy_of(X: Any, storage_options: Mapping[str, Any] | None = None) -> Copy |
     """Return the local copy of a file at a URL; None for local data, and data read in place."""
     name = fspath(X) if isinstance(X, str | PathLike) else ""
     is_url = "://" in name and not name.startswith("file://")
-    is_file = is_url and (opener_of(name) is not None or name.lower().endswith(".zip"))
+    is_file = is_url and (
+        opener_of(name) is not None or is_vcf(name) or name.lower().endswith(".zip")
+    )
     return fetch(name, storage_options) if is_file else None
 
 
@@ -557,6 +556,8 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
         Its metadata, or its zip file, are damaged.
     """
     path = on_disk(path) if path.startswith("file://") else path
+    if is_vcf(path):
+        return zarr.open_group(decoded_vcf(path)[0], mode="r")
     is_url = "://" in path
     try:
         with metadata_of(path):

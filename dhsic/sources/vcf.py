@@ -1,0 +1,440 @@
+"""VCF and BCF: decoded once, into VCF Zarr in a folder for temporary files, and read there.
+
+A VCF has no column of calls that could be read by its number, and rounds of a selection read
+features in any order. So the first process that opens a file reads it once, in bounded memory, and
+writes the arrays that bio2zarr writes (`dhsic.sources.vcz`); everything else is as for VCF Zarr.
+The folder is in ``TMPDIR`` and is removed when the process ends. Workers that do not see it decode
+the file themselves.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import zarr
+
+from dhsic._typing import Array, Float
+from dhsic.errors import DataError, InputError
+from dhsic.memory import human
+from dhsic.sources.probabilities import reference_copies
+from dhsic.sources.sexes import DIPLOID
+from dhsic.sources.stores import FolderStore, file_bytes
+from dhsic.sources.variants import ALLELES, CONTIG, CONTIGS, FILTER, FILTER_IDS, IDS, PASS, POSITION
+from dhsic.sources.vcz import MISSING, NO_COPY
+from dhsic.sources.zarr import create_array, good_chunks, write_array
+
+#: Suffixes of files that are decoded.
+SUFFIXES = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
+#: Array of VCF Zarr for each field of FORMAT that is read, the first that a file has; dosages are
+#: computed from GP. Users may also name the array.
+FIELDS = {"GT": "call_genotype", "DS": "call_DS", "GP": "call_dosage"}
+QUALITY = "variant_quality"
+#: First bytes of a compressed file, and the last ones of a complete file of bgzip.
+GZIP, BGZIP_MARK = b"\x1f\x8b", b"BC"
+BGZIP_END = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
+#: Types of the numbers in INFO that are read, if a variant has one of them.
+NUMBERS = {"Float": np.float32, "Integer": np.float64}
+#: From this number of bytes on, decoding is announced by a warning, even without logs.
+LARGE = 64 << 20
+
+logger = logging.getLogger("dhsic")
+_lock = Lock()
+#: Files that this process has decoded, by process id, path and field; the last one for each path.
+_decoded: dict[tuple[int, str, str], Decoded] = {}
+
+
+def is_vcf(path: str) -> bool:
+    """Whether a path or URL is a VCF or BCF file by its suffix."""
+    return path.lower().endswith(SUFFIXES)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """VCF Zarr of one field of a VCF, in a folder.
+
+    Attributes
+    ----------
+    path : Path
+        The VCF.
+    stamp : tuple of int
+        Its size and time of modification.
+    name : str
+        Field of FORMAT.
+    folder : Path
+    """
+
+    path: Path
+    stamp: tuple[int, int]
+    name: str
+    folder: Path
+
+    def decode(self) -> None:
+        """Write the store, unless this machine has it.
+
+        Raises
+        ------
+        DataError
+            The VCF has changed, or is damaged.
+        """
+        with _lock:
+            if self.folder.is_dir():
+                return
+            if stamp_of(self.path) != self.stamp:
+                raise DataError(
+                    f"{self.path} has changed since it was first read. Restore it and resume, or "
+                    "start again."
+                )
+            aside = Path(f"{self.folder}.partial-{os.getpid()}")
+            try:
+                Writer(self.path, self.name, aside).write()
+                aside.replace(self.folder)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                raise InputError(
+                    f"The disk of {aside.parent} is full, where the calls of {self.path} are "
+                    "decoded to. Free some space, or set TMPDIR to a folder on a larger disk. Or "
+                    f"convert the file there: dhsic convert {shlex.quote(str(self.path))} OUT.vcz"
+                ) from error
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
+
+
+class DecodedStore(FolderStore):
+    """Zarr store of a decoded VCF; a process that does not see its folder decodes the VCF."""
+
+    def __init__(self, decoded: Decoded) -> None:
+        decoded.decode()
+        super().__init__(decoded.folder, read_only=True)
+        self._decoded = decoded
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DecodedStore, (self._decoded,)
+
+    def __str__(self) -> str:
+        return str(self._decoded.path)
+
+
+def stamp_of(path: Path) -> tuple[int, int]:
+    """Return size and time of modification of a file."""
+    facts = path.stat()
+    return facts.st_size, facts.st_mtime_ns
+
+
+@cache
+def _folder(pid: int) -> TemporaryDirectory[str]:  # noqa: ARG001  # each process has its own
+    """Create a folder that is removed when this process ends."""
+    return TemporaryDirectory(prefix="dhsic-decoded-", ignore_cleanup_errors=True)
+
+
+def decoded_vcf(path: str, variable: str | None = None) -> tuple[DecodedStore, str]:
+    """Return the store of a VCF, which is decoded if this process has not, and its call variable.
+
+    `variable` is a field of FORMAT, or its array; None: the one that was decoded last, or the first
+    of `FIELDS` that the file has.
+
+    Raises
+    ------
+    InputError
+        There is no file, no sample or no such field, or cyvcf2 is not installed.
+    DataError
+        The file is damaged.
+    """
+    place = Path(path).absolute()
+    if file_bytes(place) is None:
+        raise InputError(f"{path} does not exist. Check the path.")
+    named = {array: name for name, array in FIELDS.items()}
+    name = named.get(variable or "", variable) or ""
+    pid, stamp = os.getpid(), stamp_of(place)
+    found = _decoded.get((pid, str(place), name))
+    if found is None or found.stamp != stamp:
+        name = _field_of(place, name)
+        found = _decoded.get((pid, str(place), name))
+    if found is None or found.stamp != stamp:
+        level = logging.WARNING if stamp[0] >= LARGE else logging.INFO
+        root = _folder(pid).name
+        logger.log(
+            level,
+            "Decoding %s of %s (%s) to %s. To do this only once, convert it: dhsic convert %s "
+            "OUT.vcz",
+            *(name, place, human(stamp[0]), root, shlex.quote(str(path))),
+        )
+        found = Decoded(place, stamp, name, Path(mkdtemp(dir=root)) / "calls")
+    store = DecodedStore(found)
+    _decoded[pid, str(place), name] = _decoded[pid, str(place), ""] = found
+    return store, FIELDS[found.name]
+
+
+def _field_of(path: Path, name: str) -> str:
+    """Choose the field of FORMAT to read; InputError if the file does not have it."""
+    file = _opened(path)
+    fields = _ids(file, "FORMAT")
+    file.close()
+    chosen = name or next((known for known in FIELDS if known in fields), "")
+    if chosen not in FIELDS or chosen not in fields:
+        has = ", ".join(sorted(fields)) or "none"
+        what = f"no field {name!r} that is read" if name else "neither GT nor DS nor GP"
+        raise InputError(
+            f"{path} has {what}: its fields of FORMAT are {has}. Fields that are read are GT "
+            "(genotypes), DS (dosages) and GP (probabilities). Pass one of those that it has as "
+            "variable=."
+        )
+    return chosen
+
+
+def _ids(file: Any, kind: str) -> dict[str, dict[str, Any]]:
+    """Return the entries of a kind in the header of a VCF, by ID."""
+    entries = (entry.info() for entry in file.header_iter() if entry.type == kind)
+    return {entry["ID"]: entry for entry in entries}
+
+
+def _opened(path: Path) -> Any:
+    """Open a VCF with cyvcf2."""
+    try:
+        import cyvcf2
+    except ImportError as error:
+        raise InputError(
+            f"{path} needs the package cyvcf2, which is not installed. Install it here and on all "
+            "workers: pip install 'dhsic[vcf]'. Or write it as .pgen: plink2 --vcf "
+            f"{shlex.quote(str(path))} --make-pgen --out NEW"
+        ) from error
+    _check_end(path)
+    try:
+        return cyvcf2.VCF(str(path), lazy=True)
+    except Exception as error:  # cyvcf2 raises OSError, ValueError and Exception
+        raise DataError(
+            f"{path} cannot be read as VCF ({error}). It is damaged, or in another format: restore "
+            "it, or check it with bcftools view."
+        ) from error
+
+
+def _check_end(path: Path) -> None:
+    """Raise DataError for a file of bgzip without the block that ends it."""
+    with path.open("rb") as file:
+        head = file.read(14)
+        if not (head.startswith(GZIP) and head[12:14] == BGZIP_MARK):
+            return
+        file.seek(-min(len(BGZIP_END), path.stat().st_size), os.SEEK_END)
+        if file.read() == BGZIP_END:
+            return
+    raise DataError(
+        f"{path} has no end: it is incomplete, because its last block is not that of bgzip. Copy "
+        "or write it again."
+    )
+
+
+@dataclass
+class Columns:
+    """Facts about the variants of one part of a VCF."""
+
+    contigs: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    alleles: list[list[str]] = field(default_factory=list)
+    qualities: list[float] = field(default_factory=list)
+    filters: list[list[str]] = field(default_factory=list)
+    numbers: list[list[float]] = field(default_factory=list)
+
+
+class Writer:
+    """Writes one field of a VCF as VCF Zarr, a part of the variants after the other."""
+
+    def __init__(self, path: Path, name: str, folder: Path) -> None:
+        self.path, self.name, self.folder = path, name, folder
+        self.file = _opened(path)
+        self.samples = list(self.file.samples)
+        if not self.samples:
+            raise InputError(
+                f"{path} has variants, but no samples. Pass a VCF with genotypes of samples."
+            )
+        self.contigs = {name: code for code, name in enumerate(self.file.seqnames)}
+        self.filter_ids = {PASS: 0}
+        entries = _ids(self.file, "INFO")
+        self.info = {
+            name: NUMBERS[entry["Type"]]
+            for name, entry in entries.items()
+            if entry.get("Number") == "1" and entry.get("Type") in NUMBERS
+        }
+        self.is_genotype = name == "GT"
+        self.dims = ("variants", "samples", *(["ploidy"] if self.is_genotype else []))
+        self.shape = (len(self.samples), *([DIPLOID] if self.is_genotype else []))
+        self.group: Any = None
+
+    def write(self) -> None:
+        """Decode the whole file."""
+        dtype = np.dtype(np.int8 if self.is_genotype else np.float32)
+        m = len(self.samples)
+        bytes_per_call = dtype.itemsize * (DIPLOID if self.is_genotype else 1)
+        width = good_chunks(1 << 40, m, bytes_per_call)[0]  # the number of variants is not known
+        values, columns, n_done = np.empty((width, *self.shape), dtype), Columns(), 0
+        for record in self._records():
+            at = len(columns.positions)
+            self._add(record, columns)
+            values[at] = self._calls(record, n_done + at)
+            if at + 1 == width:
+                self._append(values, columns, n_done)
+                columns, n_done = Columns(), n_done + width
+        if columns.positions:
+            self._append(values[: len(columns.positions)], columns, n_done)
+        if self.group is None:
+            raise DataError(f"{self.path} has no variants. Restore it, or write it again.")
+        self._finish()
+
+    def _records(self) -> Iterator[Any]:
+        n = 0
+        while True:
+            try:
+                record = next(self.file)
+            except StopIteration:
+                return
+            except Exception as error:  # cyvcf2 raises Exception
+                raise DataError(
+                    f"{self.path} cannot be read after {n:,} variants ({error}). It is damaged or "
+                    "incomplete: restore it, or check it with bcftools view."
+                ) from error
+            yield record
+            n += 1
+
+    def _add(self, record: Any, columns: Columns) -> None:
+        """Add the facts about a variant."""
+        columns.contigs.append(self.contigs.setdefault(record.CHROM, len(self.contigs)))
+        columns.positions.append(record.POS)
+        columns.ids.append(record.ID or ".")
+        columns.alleles.append([record.REF, *record.ALT])
+        columns.qualities.append(np.nan if record.QUAL is None else record.QUAL)
+        columns.filters.append(record.FILTERS)
+        values = (record.INFO.get(name) for name in self.info)
+        columns.numbers.append([np.nan if value is None else value for value in values])
+
+    def _calls(self, record: Any, number: int) -> Array:
+        """Return the calls of a variant: alleles (m, 2) int8, or dosages (m,)."""
+        if not self.is_genotype:
+            return self._dosages(record, number)
+        try:
+            alleles = record.genotype.array()[:, :-1]  # the last column says whether it is phased
+        except Exception:  # cyvcf2 raises it if a variant has no GT
+            return np.full(self.shape, MISSING, np.int8)
+        if alleles.shape[1] > DIPLOID or alleles.max(initial=0) > np.iinfo(np.int8).max:
+            raise self._refused(
+                number,
+                f"calls of {alleles.shape[1]} alleles among {len(record.ALT) + 1}",
+                "At most 2 alleles per call, among at most 127, are read. Exclude such variants",
+            )
+        if alleles.shape[1] == DIPLOID:
+            return np.asarray(alleles)
+        missing = np.full((len(alleles), 1), NO_COPY)
+        return np.hstack([alleles, missing])
+
+    def _dosages(self, record: Any, number: int) -> Float:
+        """Return the dosages (m,) of all alleles but REF, from DS or GP."""
+        values = record.format(self.name)
+        if values is None:
+            return np.full(self.shape, np.nan, np.float32)
+        if self.name == "DS":
+            dosages: Float = values.sum(axis=1)
+            return dosages
+        n_alleles = len(record.ALT) + 1
+        of_one, of_two = (reference_copies(ploidy, n_alleles) for ploidy in (1, DIPLOID))
+        if values.shape[1] != of_two.size:
+            if values.shape[1] == of_one.size:
+                return np.asarray(DIPLOID * (1.0 - values @ of_one))
+            raise self._refused(
+                number,
+                f"{values.shape[1]} probabilities (GP) per call of {n_alleles} alleles",
+                f"Calls of two alleles have {of_two.size}. Exclude such variants",
+            )
+        haploid = np.isnan(values[:, of_one.size :]).all(axis=1)
+        dosages = values @ (DIPLOID - of_two)
+        dosages[haploid] = DIPLOID * (1.0 - values[haploid, : of_one.size] @ of_one)
+        return dosages
+
+    def _refused(self, number: int, what: str, remedy: str) -> InputError:
+        return InputError(
+            f"Variant {number:,} of {self.path} has {what}. {remedy}, for example with bcftools "
+            "view."
+        )
+
+    def _append(self, values: Array, columns: Columns, n_done: int) -> None:
+        """Append a part to the arrays of the store."""
+        stop = n_done + len(values)
+        if self.group is None:
+            self.folder.mkdir(parents=True)
+            self.group = zarr.create_group(self.folder, zarr_format=3)
+            self._create(FIELDS[self.name], values.dtype, self.shape, self.dims, len(values))
+        contigs, positions = np.array(columns.contigs), np.array(columns.positions)
+        parts = {
+            FIELDS[self.name]: values,
+            CONTIG: contigs.astype(np.int32),
+            POSITION: positions.astype(np.int32),
+            IDS: np.array(columns.ids, dtype=object),
+            QUALITY: np.array(columns.qualities, dtype=np.float32),
+            ALLELES: self._padded(columns.alleles),
+            FILTER: self._filters(columns.filters),
+            **self._numbers(columns.numbers),
+        }
+        for name, part in parts.items():
+            if name not in self.group:
+                self._create(name, str if part.dtype == object else part.dtype, part.shape[1:])
+            array = self.group[name]
+            more = tuple(max(a, b) for a, b in zip(array.shape[1:], part.shape[1:], strict=True))
+            array.resize((stop, *more))
+            array[(slice(n_done, stop), *(slice(0, n) for n in part.shape[1:]))] = part
+
+    def _create(
+        self,
+        name: str,
+        dtype: Any,
+        shape: tuple[int, ...],
+        dims: tuple[str, ...] = (),
+        n: int = 1 << 16,
+    ) -> None:
+        dims = dims or ("variants", "alleles" if name == ALLELES else "filters")[: 1 + len(shape)]
+        fill: Any = {FILTER: False}.get(name)
+        chunks = (n, *shape) if name == FIELDS[self.name] else (n, *(1 for _ in shape))
+        create_array(
+            self.group, name, shape=(0, *shape), dtype=dtype, chunks=chunks, dims=dims,
+            fill_value=fill, codec="lz4",
+        )  # fmt: skip
+
+    @staticmethod
+    def _padded(alleles: list[list[str]]) -> Array:
+        width = max(DIPLOID, *map(len, alleles))
+        return np.array([[*each, *[""] * (width - len(each))] for each in alleles], dtype=object)
+
+    def _filters(self, filters: list[list[str]]) -> Array:
+        codes = [
+            [self.filter_ids.setdefault(name, len(self.filter_ids)) for name in names]
+            for names in filters
+        ]
+        matrix = np.zeros((len(codes), len(self.filter_ids)), dtype=bool)
+        for row, each in enumerate(codes):
+            matrix[row, each] = True
+        return matrix
+
+    def _numbers(self, rows: list[list[float]]) -> dict[str, Array]:
+        columns = zip(*rows, strict=True)
+        each = zip(self.info.items(), columns, strict=True)
+        return {f"variant_{name}": np.array(values, dtype) for (name, dtype), values in each}
+
+    def _finish(self) -> None:
+        """Write the names of samples, contigs and filters."""
+        names = {
+            "sample_id": (self.samples, "samples"),
+            CONTIGS: (list(self.contigs), "contigs"),
+            FILTER_IDS: (list(self.filter_ids), "filters"),
+        }
+        for name, (values, dim) in names.items():
+            write_array(self.group, name, np.array(values, dtype=object), (dim,))
+        self.file.close()

@@ -1,0 +1,250 @@
+"""VCF and BCF: the calls, names and filters of VCF Zarr, dosages, and files that are damaged."""
+
+import gzip
+import logging
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from commands import run
+from stores import write_plink
+from suites.source import Case, SourceSuite, whole
+
+import dhsic
+from dhsic.errors import DataError, InputError
+from dhsic.runtime.dask import DaskRuntime
+
+pysam = pytest.importorskip("pysam")
+pytest.importorskip("cyvcf2")
+M, D = 30, 21
+CALLS = np.random.default_rng(3).choice(np.array([0, 0, 1, 1, 2, -1], "i1"), (M, D))
+CALLS[:, 6] = np.arange(M) % 3
+CALLS[0, 0] = 0
+Y = (np.arange(M) % 3 == 1).astype(int)
+TEXTS = {-1: "./.", 0: "0/0", 1: "0|1", 2: "1/1"}
+HEADER = """##fileformat=VCFv4.2
+##FILTER=<ID=q10,Description="x">
+##contig=<ID=1>
+##contig=<ID=X>
+##INFO=<ID=R2,Number=1,Type=Float,Description="x">
+##FORMAT=<ID=GT,Number=1,Type=String,Description="x">
+##FORMAT=<ID=DS,Number=A,Type=Float,Description="x">
+##FORMAT=<ID=GP,Number=G,Type=Float,Description="x">
+"""
+
+
+def row(*calls, j=0, contig="1", alleles="A\tG", kind="GT", status="PASS"):
+    return f"{contig}\t{10 * j + 5}\trs{j}\t{alleles}\t{j}\t{status}\tR2=0.{j % 10}\t{kind}\t" + (
+        "\t".join(calls)
+    )
+
+
+def rows_of(X):
+    return [
+        row(*(TEXTS[k] for k in X[:, j].tolist()), j=j, status="PASS" if j % 3 else "q10")
+        for j in range(X.shape[1])
+    ]
+
+
+def write_vcf(path, rows, m=M, header=HEADER):
+    names = "\t".join(f"s{i}" for i in range(m))
+    columns = "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\t"
+    text = f"{header}{columns}{names}\n" + "".join(f"{each}\n" for each in rows)
+    if path.suffix == ".vcf":
+        path.write_text(text)
+        return path
+    plain = path.with_name("plain.vcf")
+    plain.write_text(text)
+    if path.suffix == ".gz":
+        pysam.tabix_compress(str(plain), str(path), force=True)
+    else:
+        file = pysam.VariantFile(str(plain))
+        with pysam.VariantFile(str(path), "wb", header=file.header) as out:
+            for record in file:
+                out.write(record)
+    return path
+
+
+def ranking(data, **options):
+    found = dhsic.select(data, Y, n_features_to_select=3, progress=False, **options)
+    return found["rank"].to_numpy().tolist(), found["score"].to_numpy().tolist()
+
+
+class TestVcf(SourceSuite):
+    @pytest.fixture(scope="class", params=["x.vcf", "x.vcf.gz", "x.bcf"])
+    @classmethod
+    def case(cls, request, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("case")
+
+        def opened(X):
+            where = folder / f"{X[0, 0]}"
+            where.mkdir(exist_ok=True)
+            path = where / request.param
+            return dhsic.open_source(path if path.exists() else write_vcf(path, rows_of(X)))
+
+        other = CALLS.copy()
+        other[0, 0] = 2
+        expected = np.where(CALLS == -1, np.nan, CALLS.astype(float))
+        return Case(opened(CALLS), expected, lambda: opened(CALLS), lambda: opened(other))
+
+
+def test_the_ranking_is_that_of_bed(tmp_path, client):
+    path = write_vcf(tmp_path / "x.vcf.gz", rows_of(CALLS))
+    expected = ranking(write_plink(tmp_path / "x", CALLS))
+    assert ranking(path) == ranking(path.as_uri()) == expected
+    assert ranking(path, runtime=DaskRuntime(client)) == expected
+    dhsic.convert(path, tmp_path / "out.vcz")
+    assert ranking(tmp_path / "out.vcz") == expected
+
+
+def test_names_and_filters(tmp_path):
+    path = write_vcf(tmp_path / "x.bcf", rows_of(CALLS))
+    source = dhsic.open_source(path, pass_only=True)
+    assert source.n_features == D - D // 3
+    assert source.feature_names()[:2].tolist() == ["rs1", "rs2"]
+    assert source.sample_names()[:2].tolist() == ["s0", "s1"]
+    coords = {name: values[0] for name, values in source.feature_coords().items()}
+    assert coords == {
+        "variant_contig": "1",
+        "variant_position": 15,
+        "variant_id": "rs1",
+        "variant_ref": "A",
+        "variant_alt": "G",
+    }
+    for condition, n in (("variant_R2 >= 0.5", 10), ("variant_quality >= 18", 3)):
+        found = dhsic.select(
+            path,
+            Y,
+            n_features_to_select=2,
+            filters=dhsic.Filters(extract_if=condition),
+            progress=False,
+            interactions=None,
+        )
+        assert found.sizes["features" if "features" in found.sizes else "variants"] == n
+
+
+def test_calls_of_several_alleles_and_of_one_copy(tmp_path):
+    rows = [
+        row("0/2", "1/2", "./1", alleles="A\tG,T"),
+        row("0/1", "1", ".", j=1, contig="X"),
+        row("0", "1", ".", j=2, contig="X", alleles="A\tG,T,C"),
+        row("1.5", "1", ".", j=3, kind="DS"),
+    ]
+    path = write_vcf(tmp_path / "x.vcf", rows, m=3)
+    expected = [[1, 2, -1], [1, 2, -1], [0, 2, -1], [-1, -1, -1]]
+    source = dhsic.open_source(path)
+    assert source.read(source.blocks(9)[0]).T.tolist() == expected
+    counted = dhsic.open_source(path, ploidy_policy="count")
+    assert counted.read(counted.blocks(9)[0]).T.tolist()[1] == [1, 1, -1]
+    assert source.feature_coords()["variant_alt"].tolist() == ["G,T", "G", "G,T,C", "G"]
+
+
+def test_dosages_of_ds_and_gp(tmp_path, client):
+    rows = [
+        row("0/1:1.25:0.1,0.5,0.4", ".:.:.", "1/1:2:0,0,1", kind="GT:DS:GP"),
+        row("0/1:1,0.5:0,0,0.5,0,0.5,0", ".", "0/0", j=1, alleles="A\tG,T", kind="GT:DS:GP"),
+        row("0:0:0.75,0.25", "1:1:0,0,1", ".", j=2, kind="GT:DS:GP"),
+    ]
+    path = write_vcf(tmp_path / "x.vcf.gz", rows, m=3)
+    calls = dhsic.open_source(path)
+    assert calls.dtype == np.int8
+    dosages = dhsic.open_source(path, variable="DS")
+    expected = [[1.25, np.nan, 2], [1.5, np.nan, np.nan], [0, 1, np.nan]]
+    np.testing.assert_array_equal(whole(dosages).T, expected)
+    np.testing.assert_array_equal(whole(dhsic.open_source(path, variable="call_DS")).T, expected)
+    of_gp = whole(dhsic.open_source(path, variable="GP")).T
+    expected = [[1.3, np.nan, 2], [2, np.nan, np.nan], [0.5, 2, np.nan]]
+    np.testing.assert_allclose(of_gp, expected, atol=1e-6)
+    without = HEADER.replace("##FORMAT=<ID=GT", "##FORMAT=<ID=XX")
+    only = [row("1.25", ".", "2", kind="DS")]
+    path = write_vcf(tmp_path / "y.vcf", only, m=3, header=without)
+    np.testing.assert_array_equal(whole(dhsic.open_source(path)).T, [[1.25, np.nan, 2]])
+    with pytest.raises(InputError, match=r"no field 'GT' that is read: its fields .* DS, GP, XX"):
+        dhsic.open_source(path, variable="GT")
+
+
+def test_whole_dosages_rank_as_calls(tmp_path):
+    texts = {-1: ".", 0: "0", 1: "1", 2: "2"}
+    rows = [row(*(texts[k] for k in CALLS[:, j].tolist()), j=j, kind="DS") for j in range(D)]
+    path = write_vcf(tmp_path / "x.vcf", rows)
+    expected = ranking(write_plink(tmp_path / "x", CALLS))
+    assert ranking(dhsic.open_source(path, variable="DS")) == expected
+
+
+def test_many_variants_are_written_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr("dhsic.sources.vcf.good_chunks", lambda *_: (4, M))
+    rows = rows_of(CALLS)
+    rows[-1] = rows[-1].replace("A\tG", "A\tG,T").replace("q10", "q20;q10")
+    path = write_vcf(tmp_path / "x.vcf", rows, header=HEADER + '##FILTER=<ID=q20,Description="">\n')
+    source = dhsic.open_source(path)
+    np.testing.assert_array_equal(whole(source), np.where(CALLS == -1, np.nan, CALLS))
+    assert source.edges.tolist() == [0, 4, 8, 12, 16, 20, 21]
+    assert source.feature_coords()["variant_alt"][-2:].tolist() == ["G", "G,T"]
+    assert dhsic.open_source(path, pass_only=True).n_features == D - D // 3
+
+
+def test_a_process_without_the_folder_decodes_again(tmp_path):
+    path = write_vcf(tmp_path / "x.vcf.gz", rows_of(CALLS))
+    source = dhsic.open_source(path)
+    pickled, folder = pickle.dumps(source), source.chunked.store.root
+    folder.rename(tmp_path / "moved")
+    copy = pickle.loads(pickled)
+    np.testing.assert_array_equal(whole(copy), np.where(CALLS == -1, np.nan, CALLS))
+    folder.rename(tmp_path / "again")
+    write_vcf(path, rows_of(CALLS[:, 1:]))
+    with pytest.raises(DataError, match="has changed since it was first read"):
+        pickle.loads(pickled)
+    assert dhsic.open_source(path).n_features == D - 1
+
+
+def test_truncated_and_damaged_files(tmp_path):
+    path = write_vcf(tmp_path / "x.vcf.gz", rows_of(CALLS))
+    content = path.read_bytes()
+    for size in (0, 20, len(content) // 2, len(content) - 1, len(content) - 28):
+        path.write_bytes(content[:size])
+        with pytest.raises(DataError, match=r"incomplete|in another format"):
+            dhsic.open_source(path)
+    path.write_bytes(gzip.compress(gzip.decompress(content))[:-200])
+    with pytest.raises(DataError, match="incomplete"):
+        dhsic.open_source(path)
+    damaged = bytearray(content)
+    damaged[len(content) // 2] ^= 255
+    path.write_bytes(damaged)
+    with pytest.raises(DataError, match=r"incomplete|in another format"):
+        dhsic.open_source(path)
+    text = gzip.decompress(content).decode()
+    plain = tmp_path / "y.vcf"
+    for cut in (text[:-30], text[: text.index("rs7")]):
+        plain.write_text(cut)
+        with pytest.raises(DataError, match="incomplete"):
+            dhsic.open_source(plain)
+    write_vcf(plain, [])
+    with pytest.raises(DataError, match="has no variants"):
+        dhsic.open_source(plain)
+    with pytest.raises(InputError, match="does not exist"):
+        dhsic.open_source(tmp_path / "z.vcf")
+    write_vcf(plain, [row("0/0/1", "0/0", "1/1")], m=3)
+    with pytest.raises(InputError, match="calls of 3 alleles"):
+        dhsic.open_source(plain)
+
+
+def test_without_the_package(tmp_path, monkeypatch):
+    path = write_vcf(tmp_path / "x.vcf", rows_of(CALLS))
+    monkeypatch.setitem(sys.modules, "cyvcf2", None)
+    with pytest.raises(InputError, match=r"pip install 'dhsic\[vcf\]'"):
+        dhsic.open_source(path)
+
+
+def test_commands(tmp_path, caplog):
+    path = write_vcf(tmp_path / "x.vcf.gz", rows_of(CALLS))
+    (tmp_path / "y.tsv").write_text(
+        "sample\ty\n" + "".join(f"s{i}\t{y}\n" for i, y in enumerate(Y))
+    )
+    labels = ("--labels", tmp_path / "y.tsv", "--target", "y")
+    with caplog.at_level(logging.INFO, "dhsic"):
+        assert "q10 7" in run("inspect", path).stdout
+    assert caplog.text.count("dhsic convert") == 1
+    for command in ("select", "plan"):
+        assert run(command, path, *labels, "-n", 3).exit_code == 0
+    assert run("test", path, *labels).exit_code == 0
