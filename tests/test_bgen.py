@@ -135,7 +135,9 @@ def test_haploid_calls_of_males_are_scaled(tmp_path):
     source = dhsic.open_source(path)
     np.testing.assert_array_equal(whole(source), expected)
     assert source.sex_linked_features().size == D
-    with pytest.raises(DataError, match="haploid calls, which ploidy_policy='error' refuses"):
+    with pytest.raises(
+        DataError, match=r"Variant 0 of .* has haploid calls\. Pass ploidy_policy='scale'"
+    ):
         whole(dhsic.open_source(path, ploidy_policy="error"))
     with pytest.raises(InputError, match="Leave out ploidy_policy="):
         dhsic.open_source(path, ploidy_policy="count")
@@ -153,6 +155,16 @@ def test_all_alternative_alleles_count_together(tmp_path):
     np.testing.assert_allclose(whole(source)[:, 0], P @ copies, atol=1e-4)
     assert source.feature_names().tolist() == ["3:7:A:C,G", "3:7:A:T", "v"]
     assert source.sample_names() is None or len(source.sample_names()) == M
+
+
+def test_variables_are_dosages_alone(tmp_path):
+    path = write_bgen(tmp_path / "x.bgen", FRACTIONS)
+    with pytest.raises(InputError, match="no variable 'GT'. Leave out variable="):
+        dhsic.open_source(path, variable="GT")
+    assert dhsic.open_source(path, variable="dosages").n_features == D
+    source = dhsic.open_source(write_bgen(tmp_path / "y.bgen", np.eye(4)[np.abs(CALLS)], ploidy=3))
+    with pytest.raises(InputError, match="has calls of 3 alleles, but calls of 1 or 2 are read"):
+        whole(source)
 
 
 def test_names_and_samples(tmp_path):

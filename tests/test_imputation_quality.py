@@ -15,9 +15,7 @@ from dhsic.runtime.threads import Threads
 M, D = 60, 40
 RNG = np.random.default_rng(8)
 SHARPNESS = np.linspace(0.2, 6, D)[:, None]
-P = np.swapaxes(
-    np.stack([RNG.dirichlet(np.array([2, 1.5, 1]) / s, M) for s in SHARPNESS]), 0, 1
-)
+P = np.swapaxes(np.stack([RNG.dirichlet(np.array([2, 1.5, 1]) / s, M) for s in SHARPNESS]), 0, 1)
 P[RNG.random((M, D)) < 0.05] = np.nan
 P[:, 3] = 1, 0, 0
 
@@ -25,15 +23,15 @@ P[:, 3] = 1, 0, 0
 def naive(dosages):
     """Variance of the dosages that are there over 2p(1-p); 0 if it is undefined."""
     out = []
-    for x in dosages.T:
-        x = x[~np.isnan(x)].astype(float)
+    for column in dosages.T:
+        x = column[~np.isnan(column)].astype(float)
         p = x.mean() / 2
         out.append(x.var() / (2 * p * (1 - p)) if 0 < p < 1 else 0.0)
     return np.array(out)
 
 
-def left(path, rows=None, **filters):
-    source = dhsic.open_source(path)
+def left(path, rows=None, variable=None, **filters):
+    source = dhsic.open_source(path, variable=variable)
     keep = None if rows is None else np.isin(np.arange(source.n_samples), rows)
     found = dhsic.Filters(keep=keep, **filters).of(path, source, counting_on(Threads))
     features = np.arange(source.n_features) if found.features is None else found.features
@@ -77,6 +75,19 @@ def test_on_x_it_is_that_of_females(tmp_path):
     expected = np.flatnonzero(naive(dosages[sex == 2]) >= 1)
     assert left(path, min_info=1)[0] == expected.tolist()
     assert (naive(dosages) >= 1).sum() > expected.size
+
+
+def test_dosages_beside_calls_are_filtered_as_advised(tmp_path):
+    pytest.importorskip("cyvcf2")
+    from test_vcf import row, write_vcf
+
+    calls = np.arange(M) % 3
+    texts = [[f"0/{min(k, 1)}:{0.5 * k + 0.1 * j}" for k in calls] for j in range(4)]
+    rows = [row(*each, j=j, kind="GT:DS") for j, each in enumerate(texts)]
+    path = write_vcf(tmp_path / "x.vcf", rows, m=M)
+    with pytest.raises(InputError, match=r"open the dosages of the data \(variable=\)"):
+        left(path, min_info=0.1)
+    assert left(path, variable="DS", min_info=0.1)[0] == [0, 1, 2, 3]
 
 
 def test_whole_calls_and_other_numbers_are_refused():

@@ -147,9 +147,11 @@ def test_dosages_of_ds_and_gp(tmp_path, client):
         row("0:0:0.75,0.25", "1:1:0,0,1", ".", j=2, kind="GT:DS:GP"),
     ]
     path = write_vcf(tmp_path / "x.vcf.gz", rows, m=3)
+    dosages = dhsic.open_source(path, variable="DS")
     calls = dhsic.open_source(path)
     assert calls.dtype == np.int8
-    dosages = dhsic.open_source(path, variable="DS")
+    assert "Pass variable='DS' to read the dosages" in calls.hint
+    assert not dosages.hint
     expected = [[1.25, np.nan, 2], [1.5, np.nan, np.nan], [0, 1, np.nan]]
     np.testing.assert_array_equal(whole(dosages).T, expected)
     np.testing.assert_array_equal(whole(dhsic.open_source(path, variable="call_DS")).T, expected)
@@ -162,6 +164,7 @@ def test_dosages_of_ds_and_gp(tmp_path, client):
     np.testing.assert_array_equal(whole(dhsic.open_source(path)).T, [[1.25, np.nan, 2]])
     with pytest.raises(InputError, match=r"no field 'GT' that is read: its fields .* DS, GP, XX"):
         dhsic.open_source(path, variable="GT")
+    assert dhsic.open_source(path, variable="DS").n_features == 1
 
 
 def test_whole_dosages_rank_as_calls(tmp_path):
@@ -174,6 +177,7 @@ def test_whole_dosages_rank_as_calls(tmp_path):
 
 def test_many_variants_are_written_in_parts(tmp_path, monkeypatch):
     monkeypatch.setattr("dhsic.sources.vcf.good_chunks", lambda *_: (4, M))
+    monkeypatch.setattr("dhsic.sources.vcf.PART", 6)
     rows = rows_of(CALLS)
     rows[-1] = rows[-1].replace("A\tG", "A\tG,T").replace("q10", "q20;q10")
     path = write_vcf(tmp_path / "x.vcf", rows, header=HEADER + '##FILTER=<ID=q20,Description="">\n')

@@ -31,7 +31,7 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractStored, Names
 from dhsic.sources.blocks import Block
 from dhsic.sources.options import OpenOptions, PloidyPolicy
-from dhsic.sources.probabilities import Records, old_dosages
+from dhsic.sources.probabilities import BEFORE, Records, old_dosages
 from dhsic.sources.sexes import DIPLOID, SEX, DosagesOnX
 from dhsic.sources.stores import file_bytes
 from dhsic.sources.variants import ALLELES, CONTIG, CONTIGS, IDS, POSITION, Variants, are_on_x
@@ -119,6 +119,9 @@ class BgenFile:
         if file_bytes(place) is None:
             raise InputError(f"{path} does not exist. Check the path.")
         return cls(place, Header.of(place))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BgenFile, (self.path, self.header)
 
     @property
     def offsets(self) -> Index:
@@ -403,7 +406,8 @@ class BgenSource(AbstractStored):
         out = np.empty((local.size, self.n_samples), dtype=self.dtype)
         alike: dict[Any, list[tuple[int, bytes]]] = {}
         for at, record in enumerate(self._records(block, local)):
-            form = len(record), record[:6], record[8 + self.n_samples :][:2]
+            is_old, end = self.file.header.layout == 1, BEFORE + self.n_samples
+            form = len(record) if is_old else (len(record), record[:6], record[end : end + 2])
             batch = alike.setdefault(form, [])
             batch.append((at, record))
             if len(batch) * len(record) >= CACHE_BYTES:
@@ -423,12 +427,29 @@ class BgenSource(AbstractStored):
         if self.file.header.layout == 1:
             return old_dosages(records)
         try:
-            return Records(records, self.n_samples).dosages(self.policy)
+            decoded = Records(records, self.n_samples)
+            self._check_ploidy(decoded.ploidies, features)
+            return decoded.dosages()
         except ValueError as error:
             if len(records) > 1:  # which of them it is
                 for record, feature in zip(records, features, strict=True):
                     self._decoded(record[None], feature[None])
             raise self.file.damaged(int(features[0]), str(error)) from error
+
+    def _check_ploidy(self, ploidies: Array, features: Index) -> None:
+        """Refuse polyploid calls, and, if the policy is "error", haploid ones."""
+        if ploidies.max(initial=0) > DIPLOID:
+            feature = features[np.argmax((ploidies > DIPLOID).any(axis=1))]
+            raise InputError(
+                f"Variant {feature:,} of {self.file.path} has calls of {ploidies.max()} alleles, "
+                "but calls of 1 or 2 are read. Remove such variants from the file."
+            )
+        if self.policy == "error" and (ploidies == 1).any():
+            feature = features[np.argmax((ploidies == 1).any(axis=1))]
+            raise DataError(
+                f"Variant {feature:,} of {self.file.path} has haploid calls. Pass "
+                "ploidy_policy='scale', or remove haploid variants."
+            )
 
     def _records(self, block: Block, local: Index) -> Iterator[bytes]:
         """Yield the decompressed probabilities of some variants of a block."""

@@ -69,7 +69,7 @@ from dhsic.sources.stores import (
 )
 from dhsic.sources.text_tables import open_table
 from dhsic.sources.variants import POSITION, Variants, passing
-from dhsic.sources.vcf import decoded_vcf, is_vcf
+from dhsic.sources.vcf import DecodedStore, decoded_store, decoded_vcf, is_vcf
 from dhsic.sources.vcz import holds_calls, open_calls
 from dhsic.sources.views import RecodedSource, SubsetSource
 from dhsic.sources.zarr import ZarrSource
@@ -314,8 +314,9 @@ def _opened_at(
         if isinstance(X, str | PathLike):
             X = on_disk(X, copy)
             if is_vcf(X):
-                options = replace(options, variable=decoded_vcf(X, options.variable)[1])
-            X = open_store(X, options.storage_options) if opener is None else X
+                opener, (X, options) = None, _decoded(X, options)
+            elif opener is None:
+                X = open_store(X, options.storage_options)
         source = _opened(X, options) if opener is None else opener(X, options)
     except DhsicError as error:
         if copy is None:
@@ -324,6 +325,12 @@ def _opened_at(
     if copy is not None and not source.client_bytes:  # data in memory need no file
         source = FetchedSource(source, copy)
     return source, X
+
+
+def _decoded(path: str, options: OpenOptions) -> tuple[zarr.Group, OpenOptions]:
+    """Open a VCF as a group of VCF Zarr; return it, and the options with its call variable."""
+    store = decoded_vcf(path, options.variable)
+    return zarr.open_group(store, mode="r"), replace(options, variable=store.decoded.variable)
 
 
 def _copy_of(X: Any, storage_options: Mapping[str, Any] | None = None) -> Copy | None:
@@ -413,7 +420,10 @@ def _opened(X: Any, options: OpenOptions) -> AbstractSource:
     if isinstance(X, zarr.Array):
         return _open_array(X, options)
     if isinstance(X, zarr.Group):
-        return _open_group(X, options)
+        source = _open_group(X, options)
+        if isinstance(X.store, DecodedStore):
+            source.hint = X.store.decoded.hint
+        return source
     if type(X).__module__.partition(".")[0] == "xarray":
         return open_xarray(X, options)
     if is_anndata(X):
@@ -557,7 +567,7 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
     """
     path = on_disk(path) if path.startswith("file://") else path
     if is_vcf(path):
-        return zarr.open_group(decoded_vcf(path)[0], mode="r")
+        return zarr.open_group(decoded_store(path), mode="r")
     is_url = "://" in path
     try:
         with metadata_of(path):

@@ -9,7 +9,6 @@ from struct import unpack_from
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.sources.options import PloidyPolicy
 from dhsic.sources.sexes import DIPLOID
 
 #: Unit of the probabilities of BGEN 1.1, of which there are three for each sample.
@@ -80,19 +79,22 @@ class Records:
                 f"says that it has {self.n_alleles} alleles and {self.bits} bits per probability"
             )
 
-    def dosages(self, policy: PloidyPolicy) -> Float:
+    @property
+    def ploidies(self) -> Array:
+        """Number of alleles of each call, (c, m)."""
+        return self.calls & PLOIDY
+
+    def dosages(self) -> Float:
         """Decode the records to dosages (c, m) of all alleles but the first; NaN if missing.
+
+        Calls have at most two alleles; those of one allele count 0 to 2 as well.
 
         Raises
         ------
         ValueError
             A record is not valid; the message says why, without a subject.
         """
-        ploidies = self.calls & PLOIDY
-        if ploidies.max(initial=0) > DIPLOID:
-            raise ValueError(f"has calls of {ploidies.max()} alleles, of which 2 at most are read,")
-        if policy == "error" and (ploidies != DIPLOID).any():
-            raise ValueError("has haploid calls, which ploidy_policy='error' refuses,")
+        ploidies = self.ploidies
         if (ploidies == DIPLOID).all():
             dosages = self._of_diploids()
         else:
@@ -109,7 +111,7 @@ class Records:
 
     def _of_mixed(self, row: int) -> Float:
         """Dosages (m,) of a record with haploid calls, which count 0 to 2, like those of two."""
-        ploidies = self.calls[row] & PLOIDY
+        ploidies = self.ploidies[row]
         each = [_weights(z, self.n_alleles, bool(self.is_phased)) for z in range(1, DIPLOID + 1)]
         widths = np.array([0, *(weights.size for weights in each)])[ploidies]
         starts = np.cumsum(widths) - widths

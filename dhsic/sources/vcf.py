@@ -9,6 +9,7 @@ the file themselves.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import logging
 import os
@@ -28,6 +29,7 @@ import zarr
 from dhsic._typing import Array, Float
 from dhsic.errors import DataError, InputError
 from dhsic.memory import human
+from dhsic.namespace import slices
 from dhsic.sources.probabilities import reference_copies
 from dhsic.sources.sexes import DIPLOID
 from dhsic.sources.stores import FolderStore, file_bytes
@@ -46,6 +48,8 @@ GZIP, BGZIP_MARK = b"\x1f\x8b", b"BC"
 BGZIP_END = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
 #: Types of the numbers in INFO that are read, if a variant has one of them.
 NUMBERS = {"Float": np.float32, "Integer": np.float64}
+#: Number of variants whose names and annotations are written at once.
+PART = 1 << 16
 #: From this number of bytes on, decoding is announced by a warning, even without logs.
 LARGE = 64 << 20
 
@@ -72,13 +76,31 @@ class Decoded:
         Its size and time of modification.
     name : str
         Field of FORMAT.
+    has_dosages : bool
+        Whether its first variant has DS.
     folder : Path
     """
 
     path: Path
     stamp: tuple[int, int]
     name: str
+    has_dosages: bool
     folder: Path
+
+    @property
+    def variable(self) -> str:
+        """Array of VCF Zarr with the calls."""
+        return FIELDS[self.name]
+
+    @property
+    def hint(self) -> str:
+        """Advice if the file has dosages and its rounded calls are read; "" if not."""
+        if self.name != "GT" or not self.has_dosages:
+            return ""
+        return (
+            f"{self.path} holds imputed dosages (DS), and genotype calls (GT) are read, which are "
+            "rounded. Pass variable='DS' to read the dosages."
+        )
 
     def decode(self) -> None:
         """Write the store, unless this machine has it.
@@ -97,10 +119,14 @@ class Decoded:
                     "start again."
                 )
             aside = Path(f"{self.folder}.partial-{os.getpid()}")
+            if not self.folder.parent.is_dir():  # another machine
+                atexit.register(shutil.rmtree, self.folder.parent, ignore_errors=True)
             try:
                 Writer(self.path, self.name, aside).write()
                 aside.replace(self.folder)
             except OSError as error:
+                if self.folder.is_dir():  # another worker was faster
+                    return
                 if error.errno != errno.ENOSPC:
                     raise
                 raise InputError(
@@ -118,13 +144,13 @@ class DecodedStore(FolderStore):
     def __init__(self, decoded: Decoded) -> None:
         decoded.decode()
         super().__init__(decoded.folder, read_only=True)
-        self._decoded = decoded
+        self.decoded = decoded
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DecodedStore, (self._decoded,)
+        return DecodedStore, (self.decoded,)
 
     def __str__(self) -> str:
-        return str(self._decoded.path)
+        return str(self.decoded.path)
 
 
 def stamp_of(path: Path) -> tuple[int, int]:
@@ -139,11 +165,18 @@ def _folder(pid: int) -> TemporaryDirectory[str]:  # noqa: ARG001  # each proces
     return TemporaryDirectory(prefix="dhsic-decoded-", ignore_cleanup_errors=True)
 
 
-def decoded_vcf(path: str, variable: str | None = None) -> tuple[DecodedStore, str]:
-    """Return the store of a VCF, which is decoded if this process has not, and its call variable.
+def decoded_store(path: str) -> DecodedStore:
+    """Return the store of a VCF that this process decoded last; otherwise decode it."""
+    place = Path(path).absolute()
+    found = _decoded.get((os.getpid(), str(place), ""))
+    is_same = found is not None and place.is_file() and found.stamp == stamp_of(place)
+    return DecodedStore(found) if found is not None and is_same else decoded_vcf(path)
 
-    `variable` is a field of FORMAT, or its array; None: the one that was decoded last, or the first
-    of `FIELDS` that the file has.
+
+def decoded_vcf(path: str, variable: str | None = None) -> DecodedStore:
+    """Return the store of one field of a VCF, which is decoded if this process has not.
+
+    `variable` is a field of FORMAT, or its array; None: the first of `FIELDS` that the file has.
 
     Raises
     ------
@@ -155,33 +188,33 @@ def decoded_vcf(path: str, variable: str | None = None) -> tuple[DecodedStore, s
     place = Path(path).absolute()
     if file_bytes(place) is None:
         raise InputError(f"{path} does not exist. Check the path.")
-    named = {array: name for name, array in FIELDS.items()}
-    name = named.get(variable or "", variable) or ""
     pid, stamp = os.getpid(), stamp_of(place)
+    name, has_dosages = _field_of(place, variable)
     found = _decoded.get((pid, str(place), name))
     if found is None or found.stamp != stamp:
-        name = _field_of(place, name)
-        found = _decoded.get((pid, str(place), name))
-    if found is None or found.stamp != stamp:
-        level = logging.WARNING if stamp[0] >= LARGE else logging.INFO
         root = _folder(pid).name
         logger.log(
-            level,
+            logging.WARNING if stamp[0] >= LARGE else logging.INFO,
             "Decoding %s of %s (%s) to %s. To do this only once, convert it: dhsic convert %s "
             "OUT.vcz",
             *(name, place, human(stamp[0]), root, shlex.quote(str(path))),
         )
-        found = Decoded(place, stamp, name, Path(mkdtemp(dir=root)) / "calls")
+        folder = Path(mkdtemp(dir=root)) / "calls"
+        found = Decoded(place, stamp, name, has_dosages, folder)
     store = DecodedStore(found)
     _decoded[pid, str(place), name] = _decoded[pid, str(place), ""] = found
-    return store, FIELDS[found.name]
+    return store
 
 
-def _field_of(path: Path, name: str) -> str:
-    """Choose the field of FORMAT to read; InputError if the file does not have it."""
+def _field_of(path: Path, variable: str | None) -> tuple[str, bool]:
+    """Choose the field of FORMAT to read; return it, and whether the first variant has DS.
+
+    InputError if the file does not have the field.
+    """
     file = _opened(path)
     fields = _ids(file, "FORMAT")
-    file.close()
+    arrays = {array: name for name, array in FIELDS.items()}
+    name = arrays.get(variable or "", variable)
     chosen = name or next((known for known in FIELDS if known in fields), "")
     if chosen not in FIELDS or chosen not in fields:
         has = ", ".join(sorted(fields)) or "none"
@@ -191,7 +224,12 @@ def _field_of(path: Path, name: str) -> str:
             "(genotypes), DS (dosages) and GP (probabilities). Pass one of those that it has as "
             "variable=."
         )
-    return chosen
+    try:
+        return chosen, "DS" in next(file).FORMAT
+    except Exception:  # no variants, or damage, which decoding finds
+        return chosen, False
+    finally:
+        file.close()
 
 
 def _ids(file: Any, kind: str) -> dict[str, dict[str, Any]]:
@@ -267,7 +305,7 @@ class Writer:
             for name, entry in entries.items()
             if entry.get("Number") == "1" and entry.get("Type") in NUMBERS
         }
-        self.is_genotype = name == "GT"
+        self.is_genotype, self.array = name == "GT", FIELDS[name]
         self.dims = ("variants", "samples", *(["ploidy"] if self.is_genotype else []))
         self.shape = (len(self.samples), *([DIPLOID] if self.is_genotype else []))
         self.group: Any = None
@@ -278,18 +316,21 @@ class Writer:
         m = len(self.samples)
         bytes_per_call = dtype.itemsize * (DIPLOID if self.is_genotype else 1)
         width = good_chunks(1 << 40, m, bytes_per_call)[0]  # the number of variants is not known
-        values, columns, n_done = np.empty((width, *self.shape), dtype), Columns(), 0
-        for record in self._records():
-            at = len(columns.positions)
+        values, columns, n = np.empty((width, *self.shape), dtype), Columns(), 0
+        for n, record in enumerate(self._records(), start=1):
+            values[(n - 1) % width] = self._calls(record, n - 1)
             self._add(record, columns)
-            values[at] = self._calls(record, n_done + at)
-            if at + 1 == width:
-                self._append(values, columns, n_done)
-                columns, n_done = Columns(), n_done + width
-        if columns.positions:
-            self._append(values[: len(columns.positions)], columns, n_done)
-        if self.group is None:
+            if n % width == 0:
+                self._append({self.array: values}, n - width)
+            if n % PART == 0:
+                self._append(self._arrays(columns), n - PART)
+                columns = Columns()
+        if not n:
             raise DataError(f"{self.path} has no variants. Restore it, or write it again.")
+        if n % width:
+            self._append({self.array: values[: n % width]}, n - n % width)
+        if n % PART:
+            self._append(self._arrays(columns), n - n % PART)
         self._finish()
 
     def _records(self) -> Iterator[Any]:
@@ -366,47 +407,47 @@ class Writer:
             "view."
         )
 
-    def _append(self, values: Array, columns: Columns, n_done: int) -> None:
-        """Append a part to the arrays of the store."""
-        stop = n_done + len(values)
-        if self.group is None:
-            self.folder.mkdir(parents=True)
-            self.group = zarr.create_group(self.folder, zarr_format=3)
-            self._create(FIELDS[self.name], values.dtype, self.shape, self.dims, len(values))
-        contigs, positions = np.array(columns.contigs), np.array(columns.positions)
-        parts = {
-            FIELDS[self.name]: values,
-            CONTIG: contigs.astype(np.int32),
-            POSITION: positions.astype(np.int32),
+    def _arrays(self, columns: Columns) -> dict[str, Array]:
+        """Return facts about some variants as arrays of VCF Zarr."""
+        return {
+            CONTIG: np.array(columns.contigs, dtype=np.int32),
+            POSITION: np.array(columns.positions, dtype=np.int32),
             IDS: np.array(columns.ids, dtype=object),
             QUALITY: np.array(columns.qualities, dtype=np.float32),
             ALLELES: self._padded(columns.alleles),
             FILTER: self._filters(columns.filters),
             **self._numbers(columns.numbers),
         }
-        for name, part in parts.items():
-            if name not in self.group:
-                self._create(name, str if part.dtype == object else part.dtype, part.shape[1:])
-            array = self.group[name]
-            more = tuple(max(a, b) for a, b in zip(array.shape[1:], part.shape[1:], strict=True))
-            array.resize((stop, *more))
-            array[(slice(n_done, stop), *(slice(0, n) for n in part.shape[1:]))] = part
 
-    def _create(
-        self,
-        name: str,
-        dtype: Any,
-        shape: tuple[int, ...],
-        dims: tuple[str, ...] = (),
-        n: int = 1 << 16,
-    ) -> None:
-        dims = dims or ("variants", "alleles" if name == ALLELES else "filters")[: 1 + len(shape)]
-        fill: Any = {FILTER: False}.get(name)
-        chunks = (n, *shape) if name == FIELDS[self.name] else (n, *(1 for _ in shape))
-        create_array(
-            self.group, name, shape=(0, *shape), dtype=dtype, chunks=chunks, dims=dims,
-            fill_value=fill, codec="lz4",
-        )  # fmt: skip
+    def _append(self, parts: dict[str, Array], n_done: int) -> None:
+        """Append values of some variants to arrays of the store, after `n_done` others."""
+        if self.group is None:
+            self.folder.mkdir(parents=True)
+            self.group = zarr.create_group(self.folder, zarr_format=3)
+        for name, part in parts.items():
+            array = self.group.get(name)
+            array = self._create(name, part) if array is None else array
+            before, after = array.shape[1:], part.shape[1:]
+            array.resize((n_done + len(part), *map(max, zip(before, after, strict=True))))
+            if before < after:  # more alleles or filters than before
+                for rows in slices(n_done, PART):
+                    array[rows, before[0] :] = "" if part.dtype == object else False
+            array[(slice(n_done, None), *(slice(0, n) for n in after))] = part
+
+    def _create(self, name: str, part: Array) -> Any:
+        """Create an array for values like those of its first part."""
+        dims = {self.array: self.dims, ALLELES: ("variants", "alleles")}
+        is_calls = name == self.array
+        return create_array(
+            self.group,
+            name,
+            shape=(0, *part.shape[1:]),
+            dtype=str if part.dtype == object else part.dtype,
+            chunks=part.shape if is_calls else (min(len(part), PART), *(1 for _ in part.shape[1:])),
+            dims=dims.get(name, ("variants", "filters")[: part.ndim]),
+            fill_value=False if part.dtype == bool else None,
+            codec="lz4",
+        )
 
     @staticmethod
     def _padded(alleles: list[list[str]]) -> Array:
