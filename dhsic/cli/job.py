@@ -21,6 +21,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection.request import Request
 from dhsic.selectors import parameters_of, selector_of
 from dhsic.selectors.base import Selector
+from dhsic.sources.file_lists import expanded, is_several, short_name
 from dhsic.sources.opening import is_table, is_text
 from dhsic.sources.options import MissingChunks, PloidyPolicy
 from dhsic.storage import store_at
@@ -31,7 +32,7 @@ from dhsic.storage.paths import check_place
 COMMAND = "dhsic select"
 #: Options that are files with lists of ids or regions; and all options that are paths.
 LISTS = ("keep", "remove", "extract", "exclude", "extract_regions", "exclude_regions")
-PATHS = ("path", "labels", "out", "truth", "effects", "loci", "checkpoint", *LISTS)
+PATHS = ("labels", "out", "truth", "effects", "loci", "checkpoint", *LISTS)
 #: Message if no labels are named.
 NO_TARGET = (
     "Missing option '--target'. Pass the labels: a variable of the store along the samples, or a "
@@ -72,6 +73,8 @@ class SelectJob:
     ploidy : {"scale", "count", "error"}
         Dosage of a haploid genotype in a diploid store, such as of males on X: scale to 0 or 2, as
         PLINK does; count its own alleles (0 or 1); or error.
+    intersect_samples : flag
+        For several paths whose samples differ: use only the samples that all of them have.
     pass_only : flag
         Exclude variants of VCF Zarr whose FILTER is not PASS; a missing FILTER (.) is not PASS.
     keep : FILE
@@ -224,7 +227,7 @@ class SelectJob:
         Submit the run to the cluster of --scheduler and return; see status, attach, cancel.
     """
 
-    path: str
+    path: str | list[str]
     target: tuple[str, ...] = ()
     pheno_name: tuple[str, ...] = ()
     event: str | None = None
@@ -250,6 +253,7 @@ class SelectJob:
     sample_dim: str | None = None
     transpose: bool = False
     not_feature: tuple[str, ...] = ()
+    intersect_samples: bool = False
     pass_only: bool = False
     keep: str | None = None
     remove: str | None = None
@@ -297,9 +301,13 @@ class SelectJob:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> SelectJob:
         """Create the job from the options of the command line."""
-        values = _without_names_of_plink({**options, "data": options["path"]})
+        path = expanded(options["path"])
+        values = _without_names_of_plink({**options, "data": ""})
         for name in PATHS:
             values[name] = absolute(values.get(name))
+        is_list = is_several(path)
+        values["path"] = [absolute(each) for each in path] if is_list else absolute(path)
+        values["data"] = short_name(path) if is_list else path
         values["covariates"] = tuple(str(absolute(spec)) for spec in values.get("covariates", ()))
         if not values["covariates"]:  # otherwise the tables contain the environments
             beside = (*values.get("covariate", ()), *values.get("environment", ()))
@@ -365,6 +373,11 @@ class SelectJob:
         )
 
     @property
+    def data_name(self) -> str:
+        """Path of the data for messages; for several, their number and names."""
+        return self.path if isinstance(self.path, str) else short_name(self.path)
+
+    @property
     def opening(self) -> dict[str, Any]:
         """Options for `dhsic.open_source`."""
         dim = self.sample_dim
@@ -378,6 +391,7 @@ class SelectJob:
             "missing_chunks": self.missing_chunks,
             "ploidy_policy": self.ploidy,
             "pass_only": self.pass_only,
+            "intersect_samples": self.intersect_samples,
         }
 
     @property
@@ -584,8 +598,9 @@ class SelectJob:
 
     def check_read(self, out: str, option: str = "--out") -> None:
         """Reject an output path that is also an input of the run; `option` is its option."""
+        paths = [self.path] if isinstance(self.path, str) else self.path
         read = {
-            "PATH": self.path,
+            **{"PATH" if len(paths) == 1 else path: path for path in paths},
             "--labels": self.labels,
             **{f"--covariates {spec}": split_columns(spec)[0] for spec in self.covariates},
             "--weights": None if self.weights is None else split_columns(self.weights)[0],

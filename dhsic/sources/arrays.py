@@ -45,6 +45,7 @@ from dhsic.sources.row_numbers import (
 )
 from dhsic.sources.sexes import DIPLOID, SEX, DosagesOnX, coded_sex
 from dhsic.sources.summary_rows import refuse_summary, summary_rows
+from dhsic.sources.text_features import about_boxes, check_boxes
 from dhsic.sources.variants import CONTIG, Variants, are_on_x
 from dhsic.sources.vcz import DOSAGES, MISSING, NO_COPY, fold
 from dhsic.sources.views import AbstractView
@@ -336,7 +337,10 @@ def _open_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
     names = Names(X.columns.to_numpy(dtype=object), X.index.to_numpy(dtype=object))
     nullable = any(not isinstance(t, np.dtype) for t in X.dtypes)
     matrix = X.to_numpy(dtype=float, na_value=np.nan) if nullable else X.to_numpy()
-    return ArraySource(matrix, missing_code=options.code_of(), names=names)
+    source = ArraySource(matrix, missing_code=options.code_of(), names=names)
+    boxes = [X.columns[i] for i in check_boxes(matrix)]
+    source.hint = about_boxes(boxes, f"X[{boxes!r}] = X[{boxes!r}].fillna(0).") if boxes else ""
+    return source
 
 
 def open_xarray(X: xr.DataArray | xr.Dataset, options: OpenOptions) -> AbstractSource:
