@@ -159,7 +159,7 @@ def test_all_alternative_alleles_count_together(tmp_path):
 
 def test_variables_are_dosages_alone(tmp_path):
     path = write_bgen(tmp_path / "x.bgen", FRACTIONS)
-    with pytest.raises(InputError, match="no variable 'GT'. Leave out variable="):
+    with pytest.raises(InputError, match=r"no variable 'GT'\. Leave out variable="):
         dhsic.open_source(path, variable="GT")
     assert dhsic.open_source(path, variable="dosages").n_features == D
     source = dhsic.open_source(write_bgen(tmp_path / "y.bgen", np.eye(4)[np.abs(CALLS)], ploidy=3))

@@ -60,6 +60,7 @@ def test_plink_computes_the_same(tmp_path):
     filters = ("--mach-r2-filter", "0.6", "2", "--write-snplist")
     subprocess.run([*map(str, (*data, *filters))], check=True, capture_output=True)
     names = (tmp_path / "out.snplist").read_text().split()
+    names.remove("rs3")  # constant: plink2 keeps it, because its quality is undefined
     assert [f"rs{j}" for j in left(path, min_info=0.6)[0]] == names
 
 

@@ -430,6 +430,8 @@ class BgenSource(AbstractStored):
             decoded = Records(records, self.n_samples)
             self._check_ploidy(decoded.ploidies, features)
             return decoded.dosages()
+        except (DataError, InputError):  # the file is valid, but has calls that are refused
+            raise
         except ValueError as error:
             if len(records) > 1:  # which of them it is
                 for record, feature in zip(records, features, strict=True):

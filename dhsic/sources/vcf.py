@@ -250,7 +250,7 @@ def _opened(path: Path) -> Any:
         ) from error
     _check_end(path)
     try:
-        return cyvcf2.VCF(str(path), lazy=True)
+        return cyvcf2.VCF(str(path))
     except Exception as error:  # cyvcf2 raises OSError, ValueError and Exception
         raise DataError(
             f"{path} cannot be read as VCF ({error}). It is damaged, or in another format: restore "
