@@ -144,19 +144,23 @@ def test_dosages_of_ds_and_gp(tmp_path, client):
     rows = [
         row("0/1:1.25:0.1,0.5,0.4", ".:.:.", "1/1:2:0,0,1", kind="GT:DS:GP"),
         row("0/1:1,0.5:0,0,0.5,0,0.5,0", ".", "0/0", j=1, alleles="A\tG,T", kind="GT:DS:GP"),
-        row("0:0:0.75,0.25", "1:1:0,0,1", ".", j=2, kind="GT:DS:GP"),
+        row("0:0.1:0.75,0.25", "1:1:0,0,1", ".", j=2, kind="GT:DS:GP"),
+        row("0|1", "1", "./1", j=3),
     ]
     path = write_vcf(tmp_path / "x.vcf.gz", rows, m=3)
-    dosages = dhsic.open_source(path, variable="DS")
+    with pytest.warns(UserWarning, match=r"3 genotype calls \(GT\) without DS"):
+        dosages = dhsic.open_source(path, variable="DS")
     calls = dhsic.open_source(path)
     assert calls.dtype == np.int8
     assert "Pass variable='DS' to read the dosages" in calls.hint
     assert not dosages.hint
-    expected = [[1.25, np.nan, 2], [1.5, np.nan, np.nan], [0, 1, np.nan]]
-    np.testing.assert_array_equal(whole(dosages).T, expected)
-    np.testing.assert_array_equal(whole(dhsic.open_source(path, variable="call_DS")).T, expected)
-    of_gp = whole(dhsic.open_source(path, variable="GP")).T
-    expected = [[1.3, np.nan, 2], [2, np.nan, np.nan], [0.5, 2, np.nan]]
+    expected = [[1.25, np.nan, 2], [1.5, np.nan, 0], [0.2, 2, np.nan], [1, 2, np.nan]]
+    np.testing.assert_allclose(whole(dosages).T, expected, atol=1e-6)
+    same = dhsic.open_source(path, variable="call_DS")  # decoded already
+    np.testing.assert_array_equal(whole(same), whole(dosages))
+    with pytest.warns(UserWarning, match=r"3 genotype calls \(GT\) without GP"):
+        of_gp = whole(dhsic.open_source(path, variable="GP")).T
+    expected = [[1.3, np.nan, 2], [2, np.nan, 0], [0.5, 2, np.nan], [1, 2, np.nan]]
     np.testing.assert_allclose(of_gp, expected, atol=1e-6)
     without = HEADER.replace("##FORMAT=<ID=GT", "##FORMAT=<ID=XX")
     only = [row("1.25", ".", "2", kind="DS")]
@@ -165,6 +169,10 @@ def test_dosages_of_ds_and_gp(tmp_path, client):
     with pytest.raises(InputError, match=r"no field 'GT' that is read: its fields .* DS, GP, XX"):
         dhsic.open_source(path, variable="GT")
     assert dhsic.open_source(path, variable="DS").n_features == 1
+    write_vcf(path, [*only, row("1", "0.5", "2", j=1, contig="X", kind="DS")], m=3)
+    with pytest.warns(UserWarning, match=r"1 variants on X with dosages .* from 0 to 2, like"):
+        source = dhsic.open_source(path, variable="DS")
+    assert whole(source)[:, 1].tolist() == [1, 0.5, 2]
 
 
 def test_whole_dosages_rank_as_calls(tmp_path):

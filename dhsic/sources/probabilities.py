@@ -106,7 +106,9 @@ class Records:
         weights = _weights(DIPLOID, self.n_alleles, bool(self.is_phased))
         values = self._values(slice(None), self.n_samples * weights.size)
         values = values.reshape(len(values), self.n_samples, -1)
-        copies = sum(float(w) * values[..., k] for k, w in enumerate(weights) if w)
+        copies = np.zeros(values.shape[:2], values.dtype)
+        for k in np.flatnonzero(weights).tolist():
+            copies += float(weights[k]) * values[..., k]
         return self._from_copies(DIPLOID, copies)
 
     def _of_mixed(self, row: int) -> Float:

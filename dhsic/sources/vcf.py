@@ -15,6 +15,7 @@ import logging
 import os
 import shlex
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,13 +28,23 @@ import numpy as np
 import zarr
 
 from dhsic._typing import Array, Float
-from dhsic.errors import DataError, InputError
+from dhsic.errors import DataError, InputError, warn
 from dhsic.memory import human
 from dhsic.namespace import slices
 from dhsic.sources.probabilities import reference_copies
 from dhsic.sources.sexes import DIPLOID
 from dhsic.sources.stores import FolderStore, file_bytes
-from dhsic.sources.variants import ALLELES, CONTIG, CONTIGS, FILTER, FILTER_IDS, IDS, PASS, POSITION
+from dhsic.sources.variants import (
+    ALLELES,
+    CONTIG,
+    CONTIGS,
+    FILTER,
+    FILTER_IDS,
+    IDS,
+    PASS,
+    POSITION,
+    are_on_x,
+)
 from dhsic.sources.vcz import MISSING, NO_COPY
 from dhsic.sources.zarr import create_array, good_chunks, write_array
 
@@ -245,8 +256,8 @@ def _opened(path: Path) -> Any:
     except ImportError as error:
         raise InputError(
             f"{path} needs the package cyvcf2, which is not installed. Install it here and on all "
-            "workers: pip install 'dhsic[vcf]'. Or write it as .pgen: plink2 --vcf "
-            f"{shlex.quote(str(path))} --make-pgen --out NEW"
+            "workers: pip install 'dhsic[vcf]'. Or write it as .pgen: plink2 --make-pgen --out NEW "
+            f"--vcf {shlex.quote(str(path))}"
         ) from error
     _check_end(path)
     try:
@@ -271,6 +282,18 @@ def _check_end(path: Path) -> None:
         f"{path} has no end: it is incomplete, because its last block is not that of bgzip. Copy "
         "or write it again."
     )
+
+
+def genotype_dosages(alleles: Array) -> Float:
+    """Return the dosages (m,) of genotype calls (m, 2); NaN if an allele is missing.
+
+    >>> genotype_dosages(np.array([[0, 2], [1, NO_COPY], [1, MISSING]])).tolist()
+    [1.0, 2.0, nan]
+    """
+    dosages = (alleles > 0).sum(axis=1).astype(np.float32)
+    dosages[(alleles == NO_COPY).any(axis=1)] *= DIPLOID
+    dosages[(alleles == MISSING).any(axis=1)] = np.nan
+    return dosages
 
 
 @dataclass
@@ -309,6 +332,8 @@ class Writer:
         self.dims = ("variants", "samples", *(["ploidy"] if self.is_genotype else []))
         self.shape = (len(self.samples), *([DIPLOID] if self.is_genotype else []))
         self.group: Any = None
+        self.n_called = 0  # dosages that the file has as genotype calls alone
+        self.n_without_calls = Counter[str]()  # variants with dosages alone, by chromosome
 
     def write(self) -> None:
         """Decode the whole file."""
@@ -332,6 +357,24 @@ class Writer:
         if n % PART:
             self._append(self._arrays(columns), n - n % PART)
         self._finish()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Warn of dosages that rest on an assumption."""
+        if self.n_called:
+            warn(
+                f"{self.path} has {self.n_called:,} genotype calls (GT) without {self.name}. Their "
+                "dosages are the numbers of alternative alleles of these calls, as in PLINK 2."
+            )
+        contigs = np.array([*self.n_without_calls], dtype=object)
+        n_on_x = sum(self.n_without_calls[name] for name in contigs[are_on_x(contigs)])
+        if n_on_x and self.name == "DS":
+            warn(
+                f"{self.path} has {n_on_x:,} variants on X with dosages (DS) and no "
+                "genotype calls (GT), which would show the haploid calls of males. Dosages of "
+                "males are assumed to range from 0 to 2, like those of females. If they range from "
+                "0 to 1, exclude X, or write the file again with GT."
+            )
 
     def _records(self) -> Iterator[Any]:
         n = 0
@@ -361,12 +404,25 @@ class Writer:
 
     def _calls(self, record: Any, number: int) -> Array:
         """Return the calls of a variant: alleles (m, 2) int8, or dosages (m,)."""
-        if not self.is_genotype:
-            return self._dosages(record, number)
+        if self.is_genotype:
+            return self._alleles(record, number)
+        dosages = self._dosages(record, number)
+        if "GT" not in record.FORMAT:
+            self.n_without_calls[record.CHROM] += 1
+            return dosages
+        alleles, missing = self._alleles(record, number), np.isnan(dosages)
+        if self.name == "DS":  # from 0 to 1 for a haploid call
+            dosages[(alleles == NO_COPY).any(axis=1)] *= DIPLOID
+        called = genotype_dosages(alleles)
+        self.n_called += int((missing & ~np.isnan(called)).sum())
+        return np.where(missing, called, dosages)
+
+    def _alleles(self, record: Any, number: int) -> Array:
+        """Return the alleles (m, 2) int8 of the genotype calls of a variant."""
         try:
             alleles = record.genotype.array()[:, :-1]  # the last column says whether it is phased
         except Exception:  # cyvcf2 raises it if a variant has no GT
-            return np.full(self.shape, MISSING, np.int8)
+            return np.full((len(self.samples), DIPLOID), MISSING, np.int8)
         if alleles.shape[1] > DIPLOID or alleles.max(initial=0) > np.iinfo(np.int8).max:
             raise self._refused(
                 number,
@@ -379,7 +435,7 @@ class Writer:
         return np.hstack([alleles, missing])
 
     def _dosages(self, record: Any, number: int) -> Float:
-        """Return the dosages (m,) of all alleles but REF, from DS or GP."""
+        """Return the dosages (m,) of all alleles but REF, from DS or GP; NaN where these lack."""
         values = record.format(self.name)
         if values is None:
             return np.full(self.shape, np.nan, np.float32)
