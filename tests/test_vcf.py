@@ -31,6 +31,8 @@ HEADER = """##fileformat=VCFv4.2
 ##FORMAT=<ID=DS,Number=A,Type=Float,Description="x">
 ##FORMAT=<ID=GP,Number=G,Type=Float,Description="x">
 """
+#: The same without dosages.
+PLAIN = "".join(f"{line}\n" for line in HEADER.splitlines() if "ID=DS" not in line)
 
 
 def row(*calls, j=0, contig="1", alleles="A\tG", kind="GT", status="PASS"):
@@ -46,8 +48,8 @@ def rows_of(X):
     ]
 
 
-def write_vcf(path, rows, m=M, header=HEADER):
-    names = "\t".join(f"s{i}" for i in range(m))
+def write_vcf(path, rows, m=M, header=HEADER, names=None):
+    names = "\t".join([f"s{i}" for i in range(m)] if names is None else names)
     columns = "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\t"
     text = f"{header}{columns}{names}\n" + "".join(f"{each}\n" for each in rows)
     if path.suffix == ".vcf":
@@ -239,6 +241,101 @@ def test_truncated_and_damaged_files(tmp_path):
     write_vcf(plain, [row("0/0/1", "0/0", "1/1")], m=3)
     with pytest.raises(InputError, match="calls of 3 alleles"):
         dhsic.open_source(plain)
+
+
+def with_rows(change):
+    """Alteration of the rows of a VCF (without its header)."""
+
+    def altered(text):
+        lines = text.splitlines()
+        n = sum(line.startswith("#") for line in lines)
+        return "\n".join([*lines[:n], *change(lines[n:])]) + "\n"
+
+    return altered
+
+
+def without(line):
+    return lambda text: "".join(f"{each}\n" for each in text.splitlines() if line not in each)
+
+
+def after_five(row):
+    return with_rows(lambda rows: [*rows[:5], row(rows[5]), *rows[6:]])
+
+
+#: Alterations of the text of a VCF after which the ranking is the same.
+HARMLESS = {
+    "carriage returns": lambda text: text.replace("\n", "\r\n"),
+    "no last line end": lambda text: text.rstrip("\n"),
+    "contigs are not declared": without("##contig"),
+    "filters are not declared": without("##FILTER"),
+    "two contigs, none declared": lambda text: with_rows(
+        lambda rows: [*rows[:9], *(f"2{row[1:]}" for row in rows[9:])]
+    )(without("##contig")(text)),
+    "spanning deletions": lambda text: text.replace("A\tG", "A\t*"),
+    "symbolic alleles": lambda text: text.replace("A\tG", "A\t<DEL>"),
+    "several alleles": lambda text: text.replace("A\tG", "A\tG,*"),
+    "half calls": lambda text: text.replace("./.", "./1"),
+    "points for missing calls": lambda text: text.replace("./.", "."),
+    "numbers that are text": lambda text: text.replace("R2=0.3", "R2=x").replace(
+        "G\t4\t", "G\tx\t"
+    ),
+}
+#: Alterations that are refused; the first ones ended the process.
+HARMFUL = {
+    "blank line": lambda text: text + "\n",
+    "spaces": with_rows(lambda rows: [row.replace("\t", " ") for row in rows]),
+    "header in the middle": lambda text: text + text,
+    "first row of a contig is short": after_five(lambda row: "7" + row[1:30]),
+    "no contigs, short row": lambda text: with_rows(lambda rows: [rows[0][:-4], *rows[1:]])(
+        without("##contig")(text)
+    ),
+    "one sample less": after_five(lambda row: row.rpartition("\t")[0]),
+    "no header": lambda text: "",
+    "no line of samples": without("#CHROM"),
+    "samples twice": lambda text: text.replace("\ts1\t", "\ts0\t"),
+    "no samples": lambda text: "".join(
+        "\t".join(line.split("\t")[:8]) + "\n" for line in text.splitlines()
+    ),
+    "no genotypes": without("##FORMAT"),
+    "allele that is not there": lambda text: text.replace("1/1", "1/3", 1),
+    "words for calls": lambda text: text.replace("1/1", "x/y", 1),
+    "position that is text": lambda text: text.replace("\t5\trs0", "\tfive\trs0"),
+}
+
+
+@pytest.mark.parametrize("change", HARMLESS.values(), ids=HARMLESS)
+def test_other_forms_have_the_same_ranking(change, tmp_path):
+    expected = ranking(write_plink(tmp_path / "x", CALLS))
+    path = write_vcf(tmp_path / "x.vcf", rows_of(CALLS), header=PLAIN)
+    path.write_text(change(path.read_text()), newline="")
+    assert ranking(path) == expected
+
+
+def test_gzip_and_suffixes_do_not_matter(tmp_path):
+    expected = ranking(write_plink(tmp_path / "x", CALLS))
+    text = write_vcf(tmp_path / "x.vcf", rows_of(CALLS)).read_bytes()
+    for name, content in (
+        ("y.vcf.gz", gzip.compress(text)),
+        ("z.vcf", gzip.compress(text)),
+        ("y.bcf", text),
+    ):
+        (tmp_path / name).write_bytes(content)
+        assert ranking(tmp_path / name) == expected
+
+
+@pytest.mark.parametrize("change", HARMFUL.values(), ids=HARMFUL)
+def test_altered_files_are_refused_by_name(change, tmp_path):
+    path = write_vcf(tmp_path / "x.vcf", rows_of(CALLS), header=PLAIN)
+    path.write_text(change(path.read_text()))
+    with pytest.raises((DataError, InputError), match=r"x\.vcf"):
+        ranking(path)
+
+
+def test_names_that_are_not_utf8_are_refused(tmp_path):
+    path = write_vcf(tmp_path / "x.vcf", rows_of(CALLS))
+    path.write_bytes(path.read_bytes().replace(b"\ts1\t", b"\ts\xff\t"))
+    with pytest.raises(DataError, match="has text that is not UTF-8"):
+        dhsic.open_source(path)
 
 
 def test_without_the_package(tmp_path, monkeypatch):

@@ -267,14 +267,25 @@ class BgenFile:
 
     def sample_ids(self) -> Array | None:
         """Return the ids of the samples, (m,), of the .sample file or else of the BGEN file."""
+        embedded = self._embedded_ids()
         if self.samples is None:
-            return self._embedded_ids()
-        first, second = list(self.samples)[:2]
-        ids = self.samples[second]
-        if pd.Index(ids).is_unique:
-            return ids
-        both = zip(self.samples[first], ids, strict=True)
-        return np.array([f"{family}_{one}" for family, one in both], dtype=object)
+            return embedded
+        families, ids = list(self.samples.values())[:2]
+        both = zip(families, ids, strict=True)
+        pasted = np.array([f"{family}_{one}" for family, one in both], dtype=object)
+        for each in () if embedded is None else (ids, families, pasted):
+            if sorted(each) == sorted(embedded) and not np.array_equal(each, embedded):
+                raise self._order_differs(each, embedded)
+        return ids if pd.Index(ids).is_unique else pasted
+
+    def _order_differs(self, ids: Array, embedded: Array) -> DataError:
+        """Return the error for a .sample file that has the samples in another order."""
+        row = int(np.argmax(ids != embedded))
+        return DataError(
+            f"{self.path.with_suffix(SAMPLES_SUFFIX)} has the samples of {self.path.name} in "
+            f"another order: sample {row + 1:,} is {ids[row]} there, and {embedded[row]} in the "
+            "BGEN file. Restore it, or remove it to use the ids in the BGEN file."
+        )
 
     def sex(self) -> Array | None:
         """Return the column sex of the .sample file, (m,) text; None without it."""

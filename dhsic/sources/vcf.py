@@ -17,6 +17,7 @@ import shlex
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -135,6 +136,11 @@ class Decoded:
             try:
                 Writer(self.path, self.name, aside).write()
                 aside.replace(self.folder)
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{self.path} has text that is not UTF-8 ({error}). Restore it, or convert it: "
+                    "iconv -f latin1 -t utf-8"
+                ) from error
             except OSError as error:
                 if self.folder.is_dir():  # another worker was faster
                     return
@@ -235,12 +241,14 @@ def _field_of(path: Path, variable: str | None) -> tuple[str, bool]:
             "(genotypes), DS (dosages) and GP (probabilities). Pass one of those that it has as "
             "variable=."
         )
+    declared = {*file.seqnames}
     try:
-        return chosen, "DS" in next(file).FORMAT
+        first = next(file)  # a damaged one on a contig that is not declared ends the process
+        has_dosages = "DS" in (first.FORMAT if first.CHROM in declared else fields)
     except Exception:  # no variants, or damage, which decoding finds
-        return chosen, False
-    finally:
-        file.close()
+        has_dosages = False
+    file.close()
+    return chosen, has_dosages
 
 
 def _ids(file: Any, kind: str) -> dict[str, dict[str, Any]]:
@@ -377,19 +385,41 @@ class Writer:
             )
 
     def _records(self) -> Iterator[Any]:
-        n = 0
-        while True:
-            try:
-                record = next(self.file)
-            except StopIteration:
-                return
-            except Exception as error:  # cyvcf2 raises Exception
-                raise DataError(
-                    f"{self.path} cannot be read after {n:,} variants ({error}). It is damaged or "
-                    "incomplete: restore it, or check it with bcftools view."
-                ) from error
+        n, declared = 0, {*self.file.seqnames}
+        while (record := self._next(n)) is not None:
+            if record.CHROM not in declared:
+                declared |= self._declare(record.CHROM)
+                for i in range(n + 1):
+                    record = self._next(i)
             yield record
             n += 1
+
+    def _next(self, n: int) -> Any:
+        """Return the variant after n others; None at the end."""
+        try:
+            return next(self.file)
+        except StopIteration:
+            return None
+        except Exception as error:  # cyvcf2 raises Exception
+            raise DataError(
+                f"{self.path} cannot be read after {n:,} variants ({error}). It is damaged or "
+                "incomplete: restore it, or check it with bcftools view."
+            ) from error
+
+    def _declare(self, contig: str) -> set[str]:
+        """Open the file again, and declare all of its contigs; return them.
+
+        The first variant on a contig that the header does not declare is returned by cyvcf2 even
+        if it is damaged, and reading its alleles may end the process.
+        """
+        contigs = {contig: None}
+        with suppress(Exception):  # of damage, which the second reading finds
+            contigs |= dict.fromkeys(record.CHROM for record in self.file)
+        self.file.close()
+        self.file = _opened(self.path)
+        for name in contigs:
+            self.file.add_to_header(f"##contig=<ID={name}>")
+        return {*contigs}
 
     def _add(self, record: Any, columns: Columns) -> None:
         """Add the facts about a variant."""
