@@ -273,9 +273,10 @@ class BgenFile:
         families, ids = list(self.samples.values())[:2]
         both = zip(families, ids, strict=True)
         pasted = np.array([f"{family}_{one}" for family, one in both], dtype=object)
-        for each in () if embedded is None else (ids, families, pasted):
-            if sorted(each) == sorted(embedded) and not np.array_equal(each, embedded):
-                raise self._order_differs(each, embedded)
+        if embedded is not None:
+            for each in (ids, families, pasted):
+                if sorted(each) == sorted(embedded) and not np.array_equal(each, embedded):
+                    raise self._order_differs(each, embedded)
         return ids if pd.Index(ids).is_unique else pasted
 
     def _order_differs(self, ids: Array, embedded: Array) -> DataError:

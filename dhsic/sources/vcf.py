@@ -298,7 +298,7 @@ def genotype_dosages(alleles: Array) -> Float:
     >>> genotype_dosages(np.array([[0, 2], [1, NO_COPY], [1, MISSING]])).tolist()
     [1.0, 2.0, nan]
     """
-    dosages = (alleles > 0).sum(axis=1).astype(np.float32)
+    dosages: Float = (alleles > 0).sum(axis=1).astype(np.float32)
     dosages[(alleles == NO_COPY).any(axis=1)] *= DIPLOID
     dosages[(alleles == MISSING).any(axis=1)] = np.nan
     return dosages
