@@ -54,6 +54,8 @@ AT_ONCE = 512
 REPEATED = 1000
 #: Bytes of records that are decoded at once, small enough for the cache of a processor.
 CACHE_BYTES = 1 << 18
+#: Largest number of variants whose annotations are kept, which takes about 100 bytes for each.
+MOST_KEPT = 1 << 18
 #: Number of variants whose names are part of a fingerprint.
 SAMPLED = 1000
 
@@ -232,19 +234,9 @@ class BgenFile:
 
     def dataset(self) -> xr.Dataset:
         """Return the annotations of the variants, under the names of VCF Zarr."""
-        each = [(v.rsid, v.varid, v.contig, v.position, v.alleles) for v in self.variants()]
-        rsids, varids, chromosomes, positions, alleles = zip(*each, strict=True)
-        index, contigs = pd.factorize(np.array(chromosomes, dtype=object))
-        width = max(map(len, alleles))
-        padded = [(*each, *[""] * (width - len(each))) for each in alleles]
-        ids = [rsid if rsid not in UNNAMED else v for rsid, v in zip(rsids, varids, strict=True)]
-        return xr.Dataset({
-            CONTIG: ("variants", index),
-            CONTIGS: ("contigs", np.asarray(contigs, dtype=object)),
-            POSITION: ("variants", np.array(positions, dtype=np.int64)),
-            ALLELES: (("variants", "alleles"), np.array(padded, dtype=object)),
-            IDS: ("variants", np.array(ids, dtype=object)),
-        })  # fmt: skip
+        facts = self.path.stat()
+        read = _annotations if self.header.n_variants <= MOST_KEPT else _annotations.__wrapped__
+        return read(self, facts.st_size, facts.st_mtime_ns)
 
     def variant_names(self) -> Array | None:
         """Return the names of the variants: rsid, varid, or the position."""
@@ -256,8 +248,9 @@ class BgenFile:
 
     def on_x(self) -> Index:
         """Positions of the variants on X, ascending."""
-        names = np.array([variant.contig for variant in self.variants()], dtype=object)
-        return np.flatnonzero(are_on_x(names))
+        data = self.dataset()
+        are_x = are_on_x(data[CONTIGS].to_numpy())
+        return np.flatnonzero(are_x[data[CONTIG].to_numpy()])
 
     @cached_property
     def samples(self) -> dict[str, Array] | None:
@@ -350,6 +343,24 @@ def most_bytes(n_samples: int, n_alleles: int) -> int:
     """Return the largest size of the probabilities of a variant: diploid, in 32 bits."""
     n_probabilities = max(n_alleles * (n_alleles + 1) // 2, 3)
     return 16 + n_samples * (1 + 4 * n_probabilities)
+
+
+@lru_cache(maxsize=1)
+def _annotations(file: BgenFile, _size: int, _changed_at: int) -> xr.Dataset:
+    """Read the annotations of the variants; those of the last small file are kept."""
+    each = [(v.rsid, v.varid, v.contig, v.position, v.alleles) for v in file.variants()]
+    rsids, varids, chromosomes, positions, alleles = zip(*each, strict=True)
+    index, contigs = pd.factorize(np.array(chromosomes, dtype=object))
+    width = max(map(len, alleles))
+    padded = [(*each, *[""] * (width - len(each))) for each in alleles]
+    ids = [rsid if rsid not in UNNAMED else v for rsid, v in zip(rsids, varids, strict=True)]
+    return xr.Dataset({
+        CONTIG: ("variants", index),
+        CONTIGS: ("contigs", np.asarray(contigs, dtype=object)),
+        POSITION: ("variants", np.array(positions, dtype=np.int64)),
+        ALLELES: (("variants", "alleles"), np.array(padded, dtype=object)),
+        IDS: ("variants", np.array(ids, dtype=object)),
+    })  # fmt: skip
 
 
 @lru_cache(maxsize=4)
