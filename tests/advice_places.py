@@ -201,6 +201,10 @@ FOLLOWED = {
     **dict.fromkeys(functions(ON_RUNS), "test_advice_on_runs.py"),
     **dict.fromkeys(functions(ON_RESULTS), "test_advice_on_results.py"),
     "runtime/clients.py:_check_certificates": "test_security.py",
+    "sources/bgen.py:BgenSource._check_ploidy": "test_bgen.py",
+    "sources/bgen.py:open_bgen": "test_bgen.py",
+    "sources/vcf.py:_field_of": "test_vcf.py",
+    "joins/imputation_quality.py:imputation_quality": "test_imputation_quality.py",
     "joins/mass_spectra.py:warn_of_descriptions": "test_mass_spectra.py",
     "plot/rounds.py:accuracy": "test_plot.py",
     "plot/survival.py:survival": "test_censored.py",
@@ -248,6 +252,7 @@ VALIDATION = frozenset(
 )
 
 UNFOLLOWED = {
+    "sources/vcf.py:_opened": "needs plink2, or a package that is not installed",
     "engines/increment.py:Increment._definition": "needs values too large for an expansion",
     "lowrank/factorizers.py:RandomFeatures._directions": "only reached from a factorizer",
     "passes/reader.py:AbstractReader._keep_apart": "needs a full disk",

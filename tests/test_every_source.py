@@ -119,6 +119,20 @@ def pgen(folder):
     return write_pgen(folder / "x", CALLS), {}
 
 
+def bgen(folder):
+    pytest.importorskip("bgen")
+    from test_bgen import of_calls, write_bgen
+
+    return write_bgen(folder / "x.bgen", of_calls(CALLS)), {}
+
+
+def vcf(folder):
+    pytest.importorskip("cyvcf2")
+    from test_vcf import rows_of, write_vcf
+
+    return write_vcf(folder / "x.vcf.gz", rows_of(CALLS), M), {}
+
+
 def h5ad(kind):
     def make(folder):
         h5py = pytest.importorskip("h5py")
@@ -176,6 +190,8 @@ SOURCES = {
     "VCF Zarr, dosages": dosages_of_vcf,
     "PLINK .bed": bed,
     "PLINK .pgen": pgen,
+    "BGEN": bgen,
+    "VCF": vcf,
     "AnnData .h5ad, dense": h5ad(np.asarray),
     "AnnData .h5ad, CSR": h5ad(sp.csr_matrix),
     "AnnData .h5ad, CSC": h5ad(sp.csc_matrix),

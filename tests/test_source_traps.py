@@ -2,9 +2,6 @@
 
 import gzip
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import dask.array as da
 import numpy as np
@@ -449,10 +446,9 @@ def test_fortran_ordered_data_are_read_in_place():
     assert not block.flags.writeable
 
 
-def test_the_way_from_vcf_works_as_it_stands(tmp_path, monkeypatch):
+def test_a_vcf_is_read_as_it_stands(tmp_path, monkeypatch):
     """Of a file as people have it: gzip rather than bgzip, unsorted, of two contigs."""
-    for package in ("pysam", "bio2zarr.vcf"):
-        pytest.importorskip(package)
+    pytest.importorskip("cyvcf2")
     calls = np.random.default_rng(0).choice(["0/0", "0/1", "1/1", "./."], (30, 12))
     names = ["#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO", "FORMAT"]
     rows = [[j % 2 + 1, 999 - j, f"rs{j}", *"AG...", "GT", *calls[j]] for j in range(30)]
@@ -465,14 +461,7 @@ def test_the_way_from_vcf_works_as_it_stands(tmp_path, monkeypatch):
     path = tmp_path / "my cohort.vcf.gz"
     path.write_bytes(gzip.compress("\n".join(lines).encode() + b"\n"))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError) as caught:
-        open_source(path.name)
-    steps = str(caught.value).partition("first: ")[2].partition(" (or, if")[0].split(" && ")
-    assert steps[0].startswith("pip install pysam")
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    for step in steps[1:]:
-        subprocess.run(step, shell=True, check=True, capture_output=True, timeout=120)
-    source = open_source("out.vcz")
+    source = open_source(path.name)
     assert (source.n_samples, source.n_features) == (12, 30)
     assert source.sample_names().tolist() == [*"abcdefghijkl"]
     of_first = whole(source)[:, source.feature_names().tolist().index("rs7")]

@@ -712,7 +712,6 @@ def test_tables_are_known_by_their_content(rng, tmp_path, name):
     ("name", "content"),
     [
         ("x.map", b"1 rs1 0 5\n1 rs2 0 7\n"),
-        ("x.vcf", b"##fileformat=VCFv4.2\n#CHROM\tPOS\nchr1\t5\n"),
         ("x", bytes(range(256))),
         ("x.bin", b"a,b\n1,2\n\0\0"),
         ("x.md", b"words\nand more\n"),
@@ -720,7 +719,7 @@ def test_tables_are_known_by_their_content(rng, tmp_path, name):
 )
 def test_other_files_are_no_tables(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=r"a file of another format|a file in VCF format"):
+    with pytest.raises(InputError, match="a file of another format"):
         open_source(tmp_path / name)
 
 

@@ -111,6 +111,9 @@ class SelectJob:
     hwe : float
         Minimum p-value of the exact test of Hardy-Weinberg equilibrium in these samples, such as
         1e-6 (PLINK's --hwe); on X in females.
+    min_info : float
+        Minimum imputation quality (R2 of MaCH; PLINK 2's --mach-r2-filter) in these samples, such
+        as 0.8; for imputed dosages.
     groups : NAME
         Variable of the store with the group of each feature (such as its gene). Groups are selected
         as a whole and scored by the definition; -n is a number of groups.
@@ -266,6 +269,7 @@ class SelectJob:
     maf: float | None = None
     max_missing: float | None = None
     hwe: float | None = None
+    min_info: float | None = None
     groups: str | None = None
     method: str = "bahsic"
     n_features: int | str = 50

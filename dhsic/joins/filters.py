@@ -22,6 +22,7 @@ from dhsic.joins.filtered import OF_SAMPLES, Filtered
 from dhsic.joins.frame_rows import names_of
 from dhsic.joins.hardy_weinberg import is_in_equilibrium
 from dhsic.joins.id_lists import features_listed, samples_listed
+from dhsic.joins.imputation_quality import imputation_quality
 from dhsic.joins.places import chromosome_codes, features_at
 from dhsic.joins.regions import Regions
 from dhsic.joins.sexes import (
@@ -100,6 +101,11 @@ class Filters:
     max_missing : float, optional
         Maximum missing rate per feature (plink's --geno) in the remaining samples: 0.1 removes
         features with more than 10% missing values.
+    min_info : float, optional
+        Minimum imputation quality, such as 0.8, in the remaining samples: the variance of the
+        dosages divided by that of genotypes of the same allele frequency in Hardy-Weinberg
+        equilibrium (the R2 of MaCH and minimac; PLINK 2's --mach-r2-filter). On X it is computed in
+        females; features on Y and MT are kept. The values must be imputed dosages.
     hwe : float, optional
         Minimum p-value of the exact test of Hardy-Weinberg equilibrium, such as 1e-6, in the
         remaining samples; on X only females are tested, if sexes are known. The values must be
@@ -129,6 +135,7 @@ class Filters:
     maf: float | None = None
     max_missing: float | None = None
     hwe: float | None = None
+    min_info: float | None = None
 
     def of(
         self,
@@ -205,7 +212,7 @@ class Filters:
 
     def _check(self) -> None:
         """Raise InputError for thresholds outside their range."""
-        limits = {"maf": 0.5, "max_missing": 1, "mind": 1, "hwe": 1}
+        limits = {"maf": 0.5, "max_missing": 1, "mind": 1, "hwe": 1, "min_info": 1}
         for name, most in limits.items():
             value = getattr(self, name)
             if value is not None and not (is_number(value) and 0 <= value <= most):
@@ -268,7 +275,7 @@ class Filters:
 
         `source` has all features. One pass over the data serves all of these filters.
         """
-        if self.maf is None and self.max_missing is None and self.hwe is None:
+        if all(x is None for x in (self.maf, self.max_missing, self.hwe, self.min_info)):
             return before
         here, at = before.features_of(source), before.features
         at = np.arange(source.n_features) if at is None else at
@@ -286,6 +293,9 @@ class Filters:
         if self.max_missing is not None:
             rates = missing_rates(alleles.n_missing, here, rows, counting.alleles)
             masks["max_missing"] = rates <= self.max_missing
+        if self.min_info is not None:
+            sentence = f"min_info={self.min_info:g}"
+            masks["min_info"] = imputation_quality(alleles, here, rows, sentence) >= self.min_info
         if self.hwe is not None:
             counts = of_diploids(alleles.genotype_counts(here, m, f"hwe={self.hwe:g}"), here, rows)
             masks["hwe"] = is_in_equilibrium(counts, self.hwe)

@@ -1,10 +1,10 @@
 """Files at URLs, downloaded once to a folder of this process and read there.
 
-Zarr stores are read at their location. HDF5, Parquet, tables and PLINK files are read by seeking,
-or by libraries that need paths. They are therefore downloaded, together with the files that belong
-to them, to a folder for temporary files (``TMPDIR``), which is removed when the process ends.
-Workers that have access to this folder read from it. Other workers download their own copy, and
-refuse a different version.
+Zarr stores are read at their location. HDF5, Parquet, tables, PLINK, BGEN and VCF files are read by
+seeking, or by libraries that need paths. They are therefore downloaded, together with the files
+that belong to them, to a folder for temporary files (``TMPDIR``), which is removed when the process
+ends. Workers that have access to this folder read from it. Other workers download their own copy,
+and refuse a different version.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from dhsic.errors import DataError, InputError
 from dhsic.memory import human
 from dhsic.object_store import absent, folder_of, translate_errors, without_secrets
 from dhsic.sources import AbstractSource
+from dhsic.sources.bgen import INDEX_SUFFIX, SAMPLES_SUFFIX
+from dhsic.sources.bgen import SUFFIX as BGEN
 from dhsic.sources.blocks import Block
 from dhsic.sources.plink import SUFFIXES, TABLES, lacking
 from dhsic.sources.views import AbstractView
@@ -126,6 +128,9 @@ def fetch(url: str, options: Mapping[str, Any] | None = None) -> Copy:
         cached = _copies.get((os.getpid(), url))
         options = cached.options if options is None and cached is not None else options
         objects = tuple(_first_existing(names, options) for names in _parts_of(url))
+        objects += tuple(
+            found for name in _optional_parts_of(url) if (found := _existing((name,), options))
+        )
         if cached is not None and cached.objects == objects and cached.path.is_file():
             return cached
         root = _folder(os.getpid()).name
@@ -172,20 +177,37 @@ def _parts_of(url: str) -> list[tuple[str, ...]]:
     return [tuple(url if s == suffix else stem + s for s in suffixes) for suffixes in kinds]
 
 
+def _optional_parts_of(url: str) -> list[str]:
+    """Return the URLs of files that may lie beside the file at a URL: samples, index of BGEN."""
+    if not url.lower().endswith(BGEN):
+        return []
+    return [url[: -len(BGEN)] + SAMPLES_SUFFIX, url + INDEX_SUFFIX]
+
+
 def _name(url: str) -> str:
     return url.rpartition("/")[2]
 
 
-def _first_existing(
+def _existing(
     urls: tuple[str, ...], options: Mapping[str, Any] | None
-) -> tuple[str, dict[str, str]]:
-    """Return the first of some URLs that exists, and its version."""
+) -> tuple[str, dict[str, str]] | None:
+    """Return the first of some URLs that exists, and its version; None if none does."""
     for url in urls:
         with translate_errors(url) as obstore:
             try:
                 return url, _version(obstore.head(*_place(url, options)))
             except FileNotFoundError:
                 continue
+    return None
+
+
+def _first_existing(
+    urls: tuple[str, ...], options: Mapping[str, Any] | None
+) -> tuple[str, dict[str, str]]:
+    """Return the first of some URLs that exists, and its version; InputError if none does."""
+    found = _existing(urls, options)
+    if found is not None:
+        return found
     if len(urls) == 1 and PurePosixPath(urls[0]).suffix not in SUFFIXES:
         raise absent(urls[0])
     raise lacking(tuple(map(without_secrets, urls)))

@@ -20,8 +20,8 @@ from dhsic.sources.plink import SUFFIXES
 
 #: First character of the path of a text file that lists paths, one per line.
 LISTING = "@"
-#: Suffixes of other files that PLINK writes beside genotypes, which patterns do not match.
-NO_GENOTYPES = (".log", ".hh", ".nosex")
+#: Suffixes of other files that are written beside genotypes, which patterns do not match.
+NO_GENOTYPES = (".log", ".hh", ".nosex", ".sample", ".bgi", ".tbi", ".csi")
 #: Maximum number of files that a short description names individually.
 MOST_NAMED = 2
 

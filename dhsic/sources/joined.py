@@ -448,6 +448,6 @@ def _refuse_other_sexes(ours: Sexes, theirs: Sexes, name: str, other: str) -> No
     if n:
         raise InputError(
             f"{n:,} of {len(ours.males):,} samples have another sex in {other} than in {name} "
-            "(SEX of .fam or .psam). Genotypes on X depend on the sex: correct SEX in one of the "
-            "files, or write 0 (unknown) in it."
+            "(SEX of .fam, .psam or .sample). Genotypes on X depend on the sex: correct SEX in one "
+            "of the files, or write 0 (unknown) in it."
         )

@@ -24,6 +24,8 @@ from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
 from dhsic.sources.arrays import open_in_memory, open_xarray
 from dhsic.sources.arrow import begins, is_arrow
+from dhsic.sources.bgen import SUFFIX as BGEN
+from dhsic.sources.bgen import open_bgen
 from dhsic.sources.blocks import check_shape
 from dhsic.sources.chunked import (
     array_at,
@@ -70,6 +72,7 @@ from dhsic.sources.stores import (
 )
 from dhsic.sources.text_tables import open_table
 from dhsic.sources.variants import POSITION, Variants, passing
+from dhsic.sources.vcf import DecodedStore, decoded_store, decoded_vcf, is_vcf
 from dhsic.sources.vcz import holds_calls, open_calls
 from dhsic.sources.views import RecodedSource, SubsetSource
 from dhsic.sources.zarr import ZarrSource
@@ -92,16 +95,10 @@ OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {
     ".npy": open_npy,
     ".npz": open_npz,
     H5AD: open_h5ad,
+    BGEN: open_bgen,
 }
 #: Openers of files that may contain labels beside the matrix; they apply `not_features`.
 OF_TABLES = (open_table, open_parquet, open_npz)
-#: Command that converts any VCF to VCF Zarr: bio2zarr needs a sorted file with an index.
-FROM_VCF = (
-    "pip install pysam 'bio2zarr[vcf]' && python -c \"from pysam import bcftools as b; "
-    "b.sort('-Ob', '-o', 'sorted.bcf', {path!r}, catch_stdout=False); b.index('sorted.bcf')\" "
-    "&& vcf2zarr convert sorted.bcf out.vcz (or, if bcftools is installed: bcftools sort and "
-    "index; or plink2 --vcf FILE --make-pgen --out out, then pass out.pgen)"
-)
 #: Advice on table formats that pandas can convert.
 PANDAS = (
     "python -c \"import pandas as p; p.read_{reader}({{path!r}}).to_csv('NEW.csv', index=False)\", "
@@ -109,12 +106,6 @@ PANDAS = (
 )
 #: Suffixes of unsupported files, the name of their format, and advice on how to convert them.
 FOREIGN = (
-    ((".vcf", ".vcf.gz", ".vcf.bgz", ".bcf"), "VCF", FROM_VCF),
-    (
-        (".bgen",),
-        "BGEN",
-        "plink2 --bgen {path} ref-first --make-pgen --out x, then pass x.pgen",
-    ),
     ((".loom",), "Loom", "anndata.io.read_loom(path).write_h5ad('out.h5ad')"),
     ((".nc",), "NetCDF", "X = xarray.open_dataset({path!r})"),
     (
@@ -146,12 +137,12 @@ UNREAD = tuple(suffix for suffixes, *_ in FOREIGN for suffix in suffixes)
 def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
     """Return the opener of a path or URL by its suffix, or of a local file by its content.
 
-    It is None for Zarr, and for data in memory.
+    It is None for Zarr, for VCF, which is decoded to Zarr, and for data in memory.
     """
     name = fspath(X) if isinstance(X, str | PathLike) else ""
     ends = name.lower().endswith
     matching = next((opener for suffix, opener in OPENERS.items() if ends(suffix)), None)
-    if matching is not None or not name:
+    if matching is not None or not name or is_vcf(name):
         return matching
     return open_plink if is_prefix(name) else _opener_by_content(name)
 
@@ -220,16 +211,17 @@ def open_source(
         DataFrame, an xarray DataArray or Dataset, a zarr Array or Group, an AnnData object, or an
         AbstractSource. A path or URL of: a Zarr array or group (a folder, a ``.zip`` file, or in
         an object store), including VCF Zarr and AnnData; an ``.h5ad`` file; PLINK genotypes
-        (``.bed`` or ``.pgen``, with or without the suffix); a table (CSV, TSV, Parquet); or
-        ``.npy`` or ``.npz``. Text files with an unknown suffix are read as tables. Several files
-        with the same samples are one matrix, such as one file per chromosome: a list of any of
-        these, a pattern (``"chr*.bed"``), or a text file of paths (``"@files.txt"``). Features are
-        in the order of chromosomes and positions if all files state them, otherwise of the numbers
-        in the file names. Samples are matched by name.
+        (``.bed`` or ``.pgen``, with or without the suffix); BGEN, VCF or BCF; a table (CSV, TSV,
+        Parquet); or ``.npy`` or ``.npz``. Text files with an unknown suffix are read as tables.
+        Several files with the same samples are one matrix, such as one file per chromosome: a list
+        of any of these, a pattern (``"chr*.bed"``), or a text file of paths (``"@files.txt"``).
+        Features are in the order of chromosomes and positions if all files state them, otherwise of
+        the numbers in the file names. Samples are matched by name.
     variable : str, optional
         Name of the matrix in a Dataset or group. By default ``call_genotype``, otherwise
         ``call_dosage``, otherwise the only variable with two dimensions. For AnnData the default
-        is ``X``; another matrix is, for example, ``layers/counts``.
+        is ``X``; another matrix is, for example, ``layers/counts``. For VCF it is ``GT``
+        (genotypes), otherwise ``DS`` (dosages), otherwise ``GP`` (probabilities).
     sample_dim : str or int, optional
         Dimension or axis of the samples. Needed only if it cannot be inferred from the dimension
         names or from `n_samples`.
@@ -249,8 +241,8 @@ def open_source(
         the number of its own alleles (0 or 1; the dosage then also depends on sex). ``"error"``:
         raise an error.
     pass_only : bool
-        Exclude variants of VCF Zarr whose FILTER is not PASS, like ``bcftools view -f PASS``. This
-        includes variants without a FILTER (".").
+        Exclude variants of VCF or VCF Zarr whose FILTER is not PASS, like ``bcftools view -f
+        PASS``. This includes variants without a FILTER (".").
     storage_options : mapping, optional
         Options of the store at a URL, with the names of obstore, such as
         ``{"skip_signature": True}`` for a public bucket. Put keys into environment variables
@@ -391,7 +383,10 @@ def _opened_at(
     try:
         if isinstance(X, str | PathLike):
             X = on_disk(X, copy)
-            X = open_store(X, options.storage_options) if opener is None else X
+            if is_vcf(X):
+                opener, (X, options) = None, _decoded(X, options)
+            elif opener is None:
+                X = open_store(X, options.storage_options)
         source = _opened(X, options) if opener is None else opener(X, options)
     except DhsicError as error:
         if copy is None:
@@ -402,11 +397,19 @@ def _opened_at(
     return source, X
 
 
+def _decoded(path: str, options: OpenOptions) -> tuple[zarr.Group, OpenOptions]:
+    """Open a VCF as a group of VCF Zarr; return it, and the options with its call variable."""
+    store = decoded_vcf(path, options.variable)
+    return zarr.open_group(store, mode="r"), replace(options, variable=store.decoded.variable)
+
+
 def _copy_of(X: Any, storage_options: Mapping[str, Any] | None = None) -> Copy | None:
     """Return the local copy of a file at a URL; None for local data, and data read in place."""
     name = fspath(X) if isinstance(X, str | PathLike) else ""
     is_url = "://" in name and not name.startswith("file://")
-    is_file = is_url and (opener_of(name) is not None or name.lower().endswith(".zip"))
+    is_file = is_url and (
+        opener_of(name) is not None or is_vcf(name) or name.lower().endswith(".zip")
+    )
     return fetch(name, storage_options) if is_file else None
 
 
@@ -487,7 +490,10 @@ def _opened(X: Any, options: OpenOptions) -> AbstractSource:
     if isinstance(X, zarr.Array):
         return _open_array(X, options)
     if isinstance(X, zarr.Group):
-        return _open_group(X, options)
+        source = _open_group(X, options)
+        if isinstance(X.store, DecodedStore):
+            source.hint = X.store.decoded.hint
+        return source
     if type(X).__module__.partition(".")[0] == "xarray":
         return open_xarray(X, options)
     if is_anndata(X):
@@ -630,6 +636,8 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
         Its metadata, or its zip file, are damaged.
     """
     path = on_disk(path) if path.startswith("file://") else path
+    if is_vcf(path):
+        return zarr.open_group(decoded_store(path), mode="r")
     is_url = "://" in path
     try:
         with metadata_of(path):

@@ -194,6 +194,8 @@ def _span(byte_range: ByteRequest | None, size: int) -> RangeByteRequest:
 
 def portable(store: Store) -> Store:
     """Return a store that can be opened by workers: local paths are absolute."""
+    if isinstance(store, FolderStore) and type(store) is not FolderStore:
+        return store  # which says itself how it is opened elsewhere
     if isinstance(store, LocalStore):
         return FolderStore(store.root.resolve(), read_only=True)
     if isinstance(store, ZipStore):

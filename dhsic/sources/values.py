@@ -422,6 +422,8 @@ class Alleles:
         Summary of the values; only of a few if these are not dosages.
     genotypes : int64 or None
         Numbers of values 0, 1 and 2, (c, 3); None if they were not counted.
+    squares : float64 or None
+        Sum of the squares of the other values; None for integers.
     """
 
     n_missing: Index
@@ -429,6 +431,7 @@ class Alleles:
     coded: Index
     census: Census
     genotypes: Index | None = None
+    squares: Float | None = None
 
     @staticmethod
     def of(
@@ -445,18 +448,23 @@ class Alleles:
             np.array([(here == code).sum(axis=1) if code >= lowest else none for code in CODES]),
             census,
             _genotypes(raw, missing) if genotypes else None,
+            np.einsum("ij,ij->i", *2 * [here.astype(np.float64)])
+            if raw.dtype.kind == "f"
+            else None,
         )
 
     @staticmethod
     def join(parts: Sequence[Alleles]) -> Alleles:
         """Concatenate the counts of consecutive features."""
         counted: list[Any] = [part.genotypes for part in parts]
+        squares: list[Any] = [part.squares for part in parts]
         return Alleles(
             np.concatenate([part.n_missing for part in parts]),
             np.concatenate([part.total for part in parts]),
             np.concatenate([part.coded for part in parts], axis=1),
             sum((part.census for part in parts), Census()),
             None if counted[0] is None else np.concatenate(counted),
+            None if squares[0] is None else np.concatenate(squares),
         )
 
     def judged(self, source: AbstractSource) -> Alleles:
@@ -471,12 +479,14 @@ class Alleles:
             return self
         codes = ValueKind.judged(source, self.census).codes
         n = self.coded * np.isin(CODES, [*codes])[:, None]
+        numbers = np.array(CODES, dtype=np.float64)
         return Alleles(
             self.n_missing + n.sum(axis=0),
-            self.total - np.array(CODES, dtype=np.float64) @ n,
+            self.total - numbers @ n,
             self.coded - n,
             self.census,
             self.genotypes,
+            None if self.squares is None else self.squares - numbers**2 @ n,
         )
 
     def minor_frequency(self, source: AbstractSource, m: int, said: str) -> Float:

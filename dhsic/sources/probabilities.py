@@ -1,0 +1,149 @@
+"""Dosages from genotype probabilities, as BGEN and VCF (GP) list them."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations_with_replacement
+from struct import unpack_from
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.sources.sexes import DIPLOID
+
+#: Unit of the probabilities of BGEN 1.1, of which there are three for each sample.
+OLD_UNIT, OLD_COUNT = 32768, 3
+#: Bit of the ploidy of a sample in BGEN that says that its call is missing, and bits of the number.
+IS_MISSING, PLOIDY = 0x80, 0x3F
+#: Bytes of a BGEN record before the ploidies of its samples.
+BEFORE = 8
+#: Most bits of a probability; and most whose weighted sums are exact in single precision.
+MOST_BITS, SINGLE = 32, 16
+
+
+@cache
+def reference_copies(ploidy: int, n_alleles: int) -> Array:
+    """Count the copies of the first allele in each genotype, in the order of VCF and BGEN.
+
+    >>> reference_copies(2, 2).tolist(), reference_copies(2, 3).tolist()
+    ([2, 1, 0], [2, 1, 0, 1, 0, 0])
+    """
+    genotypes = combinations_with_replacement(range(n_alleles), ploidy)
+    ordered = sorted(genotypes, key=lambda alleles: alleles[::-1])
+    return np.array([alleles.count(0) for alleles in ordered], dtype=np.float64)
+
+
+@cache
+def _weights(ploidy: int, n_alleles: int, is_phased: bool) -> Array:  # noqa: FBT001  # a flag of BGEN
+    """Copies of the first allele for each probability that BGEN stores for a sample.
+
+    The last probability of a genotype, or of a haplotype, is not stored. It has no such copy.
+    """
+    if is_phased:
+        return np.tile(np.eye(1, n_alleles - 1)[0], ploidy)
+    return reference_copies(ploidy, n_alleles)[:-1]
+
+
+def old_dosages(records: Array) -> Float:
+    """Decode records of BGEN 1.1, (c, bytes), to dosages of the second allele (c, m).
+
+    Probabilities that are all 0 mean a missing call.
+    """
+    p = records.view("<u2").reshape(len(records), -1, OLD_COUNT).astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        dosages: Float = (p[..., 1] + 2 * p[..., 2]) / p.sum(axis=-1)
+    return dosages
+
+
+class Records:
+    """Records of variants of BGEN 1.2 and 1.3 that have the same length and the same form.
+
+    Parameters
+    ----------
+    records : (c, bytes) uint8
+        Decompressed records: numbers of samples and alleles, least and largest ploidy, ploidy of
+        each sample, whether they are phased, bits of a probability, and the probabilities.
+    n_samples : int
+        Number of samples of the file.
+    """
+
+    def __init__(self, records: Array, n_samples: int) -> None:
+        head, end = records[0, :BEFORE].tobytes(), BEFORE + n_samples
+        self.n_samples, self.n_alleles = unpack_from("<IH", head) if len(head) == BEFORE else (0, 0)
+        if self.n_samples != n_samples or records.shape[1] < end + 2:
+            raise ValueError(f"has {self.n_samples:,} samples instead of {n_samples:,}")
+        self.is_phased, self.bits = (int(k) for k in records[0, end : end + 2])
+        self.calls, self.data = records[:, BEFORE:end], records[:, end + 2 :]
+        if not (self.n_alleles >= DIPLOID and self.is_phased <= 1 and 1 <= self.bits <= MOST_BITS):
+            raise ValueError(
+                f"says that it has {self.n_alleles} alleles and {self.bits} bits per probability"
+            )
+
+    @property
+    def ploidies(self) -> Array:
+        """Number of alleles of each call, (c, m)."""
+        return self.calls & PLOIDY
+
+    def dosages(self) -> Float:
+        """Decode the records to dosages (c, m) of all alleles but the first; NaN if missing.
+
+        Calls have at most two alleles; those of one allele count 0 to 2 as well.
+
+        Raises
+        ------
+        ValueError
+            A record is not valid; the message says why, without a subject.
+        """
+        ploidies = self.ploidies
+        if (ploidies == DIPLOID).all():
+            dosages = self._of_diploids()
+        else:
+            dosages = np.stack([self._of_mixed(row) for row in range(len(self.calls))])
+        dosages[(self.calls & IS_MISSING != 0) | (ploidies == 0)] = np.nan
+        return dosages.astype(np.float32, copy=False)
+
+    def _of_diploids(self) -> Float:
+        weights = _weights(DIPLOID, self.n_alleles, bool(self.is_phased))
+        values = self._values(slice(None), self.n_samples * weights.size)
+        values = values.reshape(len(values), self.n_samples, -1)
+        copies = np.zeros(values.shape[:2], values.dtype)
+        for k in np.flatnonzero(weights).tolist():
+            copies += float(weights[k]) * values[..., k]
+        return self._from_copies(DIPLOID, copies)
+
+    def _of_mixed(self, row: int) -> Float:
+        """Dosages (m,) of a record with haploid calls, which count 0 to 2, like those of two."""
+        ploidies = self.ploidies[row]
+        each = [_weights(z, self.n_alleles, bool(self.is_phased)) for z in range(1, DIPLOID + 1)]
+        widths = np.array([0, *(weights.size for weights in each)])[ploidies]
+        starts = np.cumsum(widths) - widths
+        values = self._values(slice(row, row + 1), int(widths.sum()))[0]
+        dosages = np.zeros(ploidies.size)
+        for z, weights in enumerate(each, start=1):
+            samples = np.flatnonzero(ploidies == z)
+            at: Index = starts[samples, None] + np.arange(weights.size)
+            dosages[samples] = self._from_copies(z, values[at] @ weights) * (DIPLOID / z)
+        return dosages
+
+    def _from_copies(self, ploidy: int, copies: Array) -> Float:
+        """Dosages from expected copies of the first allele, in units of 2**bits - 1."""
+        unit = copies.dtype.type(2**self.bits - 1)
+        dosages: Float = (ploidy * unit - copies) / unit
+        if dosages.min(initial=0) < 0:  # probabilities rounded upwards exceed 1 by their unit
+            if dosages.min() < -DIPLOID / float(unit):
+                raise ValueError("has probabilities with a sum above 1,")
+            np.maximum(dosages, 0, out=dosages)
+        return dosages
+
+    def _values(self, rows: slice, n: int) -> Array:
+        """Decode n probabilities of each record, in units of 2**bits - 1."""
+        data, bits = self.data[rows], self.bits
+        if data.shape[1] < -(-n * bits // 8):
+            raise ValueError("has too few bytes for its probabilities")
+        kind = np.float32 if bits <= SINGLE else np.float64
+        if bits in (8, 16, 32):
+            data = np.ascontiguousarray(data[:, : n * bits // 8])
+            return data.view(f"<u{bits // 8}").astype(kind)
+        ones = np.unpackbits(data, axis=1, bitorder="little", count=n * bits)
+        ones = ones.reshape(len(data), n, bits).astype(kind)
+        return ones @ np.exp2(np.arange(bits, dtype=kind))

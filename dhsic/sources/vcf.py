@@ -1,0 +1,567 @@
+"""VCF and BCF: decoded once, into VCF Zarr in a folder for temporary files, and read there.
+
+A VCF has no column of calls that could be read by its number, and rounds of a selection read
+features in any order. So the first process that opens a file reads it once, in bounded memory, and
+writes the arrays that bio2zarr writes (`dhsic.sources.vcz`); everything else is as for VCF Zarr.
+The folder is in ``TMPDIR`` and is removed when the process ends. Workers that do not see it decode
+the file themselves.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import logging
+import os
+import shlex
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import zarr
+
+from dhsic._typing import Array, Float
+from dhsic.errors import DataError, InputError, warn
+from dhsic.memory import human
+from dhsic.namespace import slices
+from dhsic.sources.probabilities import reference_copies
+from dhsic.sources.sexes import DIPLOID
+from dhsic.sources.stores import FolderStore, file_bytes
+from dhsic.sources.variants import (
+    ALLELES,
+    CONTIG,
+    CONTIGS,
+    FILTER,
+    FILTER_IDS,
+    IDS,
+    PASS,
+    POSITION,
+    are_on_x,
+)
+from dhsic.sources.vcz import MISSING, NO_COPY
+from dhsic.sources.zarr import create_array, good_chunks, write_array
+
+#: Suffixes of files that are decoded.
+SUFFIXES = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
+#: Array of VCF Zarr for each field of FORMAT that is read, the first that a file has; dosages are
+#: computed from GP. Users may also name the array.
+FIELDS = {"GT": "call_genotype", "DS": "call_DS", "GP": "call_dosage"}
+QUALITY = "variant_quality"
+#: First bytes of a compressed file, and the last ones of a complete file of bgzip.
+GZIP, BGZIP_MARK = b"\x1f\x8b", b"BC"
+BGZIP_END = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
+#: Types of the numbers in INFO that are read, if a variant has one of them.
+NUMBERS = {"Float": np.float32, "Integer": np.float64}
+#: Number of variants whose names and annotations are written at once.
+PART = 1 << 16
+#: From this number of bytes on, decoding is announced by a warning, even without logs.
+LARGE = 64 << 20
+
+logger = logging.getLogger("dhsic")
+_lock = Lock()
+#: Files that this process has decoded, by process id, path and field; the last one for each path.
+_decoded: dict[tuple[int, str, str], Decoded] = {}
+
+
+def is_vcf(path: str) -> bool:
+    """Whether a path or URL is a VCF or BCF file by its suffix."""
+    return path.lower().endswith(SUFFIXES)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """VCF Zarr of one field of a VCF, in a folder.
+
+    Attributes
+    ----------
+    path : Path
+        The VCF.
+    stamp : tuple of int
+        Its size and time of modification.
+    name : str
+        Field of FORMAT.
+    has_dosages : bool
+        Whether its first variant has DS.
+    folder : Path
+    """
+
+    path: Path
+    stamp: tuple[int, int]
+    name: str
+    has_dosages: bool
+    folder: Path
+
+    @property
+    def variable(self) -> str:
+        """Array of VCF Zarr with the calls."""
+        return FIELDS[self.name]
+
+    @property
+    def hint(self) -> str:
+        """Advice if the file has dosages and its rounded calls are read; "" if not."""
+        if self.name != "GT" or not self.has_dosages:
+            return ""
+        return (
+            f"{self.path} holds imputed dosages (DS), and genotype calls (GT) are read, which are "
+            "rounded. Pass variable='DS' to read the dosages."
+        )
+
+    def decode(self) -> None:
+        """Write the store, unless this machine has it.
+
+        Raises
+        ------
+        DataError
+            The VCF has changed, or is damaged.
+        """
+        with _lock:
+            if self.folder.is_dir():
+                return
+            if stamp_of(self.path) != self.stamp:
+                raise DataError(
+                    f"{self.path} has changed since it was first read. Restore it and resume, or "
+                    "start again."
+                )
+            aside = Path(f"{self.folder}.partial-{os.getpid()}")
+            if not self.folder.parent.is_dir():  # another machine
+                atexit.register(shutil.rmtree, self.folder.parent, ignore_errors=True)
+            try:
+                Writer(self.path, self.name, aside).write()
+                aside.replace(self.folder)
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{self.path} has text that is not UTF-8 ({error}). Restore it, or convert it: "
+                    "iconv -f latin1 -t utf-8"
+                ) from error
+            except OSError as error:
+                if self.folder.is_dir():  # another worker was faster
+                    return
+                if error.errno != errno.ENOSPC:
+                    raise
+                raise InputError(
+                    f"The disk of {aside.parent} is full, where the calls of {self.path} are "
+                    "decoded to. Free some space, or set TMPDIR to a folder on a larger disk. Or "
+                    f"convert the file there: dhsic convert {shlex.quote(str(self.path))} OUT.vcz"
+                ) from error
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
+
+
+class DecodedStore(FolderStore):
+    """Zarr store of a decoded VCF; a process that does not see its folder decodes the VCF."""
+
+    def __init__(self, decoded: Decoded) -> None:
+        decoded.decode()
+        super().__init__(decoded.folder, read_only=True)
+        self.decoded = decoded
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DecodedStore, (self.decoded,)
+
+    def __str__(self) -> str:
+        return str(self.decoded.path)
+
+
+def stamp_of(path: Path) -> tuple[int, int]:
+    """Return size and time of modification of a file."""
+    facts = path.stat()
+    return facts.st_size, facts.st_mtime_ns
+
+
+@cache
+def _folder(pid: int) -> TemporaryDirectory[str]:  # noqa: ARG001  # each process has its own
+    """Create a folder that is removed when this process ends."""
+    return TemporaryDirectory(prefix="dhsic-decoded-", ignore_cleanup_errors=True)
+
+
+def decoded_store(path: str) -> DecodedStore:
+    """Return the store of a VCF that this process decoded last; otherwise decode it."""
+    place = Path(path).absolute()
+    found = _decoded.get((os.getpid(), str(place), ""))
+    is_same = found is not None and place.is_file() and found.stamp == stamp_of(place)
+    return DecodedStore(found) if found is not None and is_same else decoded_vcf(path)
+
+
+def decoded_vcf(path: str, variable: str | None = None) -> DecodedStore:
+    """Return the store of one field of a VCF, which is decoded if this process has not.
+
+    `variable` is a field of FORMAT, or its array; None: the first of `FIELDS` that the file has.
+
+    Raises
+    ------
+    InputError
+        There is no file, no sample or no such field, or cyvcf2 is not installed.
+    DataError
+        The file is damaged.
+    """
+    place = Path(path).absolute()
+    if file_bytes(place) is None:
+        raise InputError(f"{path} does not exist. Check the path.")
+    pid, stamp = os.getpid(), stamp_of(place)
+    name, has_dosages = _field_of(place, variable)
+    found = _decoded.get((pid, str(place), name))
+    if found is None or found.stamp != stamp:
+        root = _folder(pid).name
+        logger.log(
+            logging.WARNING if stamp[0] >= LARGE else logging.INFO,
+            "Decoding %s of %s (%s) to %s. To do this only once, convert it: dhsic convert %s "
+            "OUT.vcz",
+            *(name, place, human(stamp[0]), root, shlex.quote(str(path))),
+        )
+        folder = Path(mkdtemp(dir=root)) / "calls"
+        found = Decoded(place, stamp, name, has_dosages, folder)
+    store = DecodedStore(found)
+    _decoded[pid, str(place), name] = _decoded[pid, str(place), ""] = found
+    return store
+
+
+def _field_of(path: Path, variable: str | None) -> tuple[str, bool]:
+    """Choose the field of FORMAT to read; return it, and whether the first variant has DS.
+
+    InputError if the file does not have the field.
+    """
+    file = _opened(path)
+    fields = _ids(file, "FORMAT")
+    arrays = {array: name for name, array in FIELDS.items()}
+    name = arrays.get(variable or "", variable)
+    chosen = name or next((known for known in FIELDS if known in fields), "")
+    if chosen not in FIELDS or chosen not in fields:
+        has = ", ".join(sorted(fields)) or "none"
+        what = f"no field {name!r} that is read" if name else "neither GT nor DS nor GP"
+        raise InputError(
+            f"{path} has {what}: its fields of FORMAT are {has}. Fields that are read are GT "
+            "(genotypes), DS (dosages) and GP (probabilities). Pass one of those that it has as "
+            "variable=."
+        )
+    declared = {*file.seqnames}
+    try:
+        first = next(file)  # a damaged one on a contig that is not declared ends the process
+        has_dosages = "DS" in (first.FORMAT if first.CHROM in declared else fields)
+    except Exception:  # no variants, or damage, which decoding finds
+        has_dosages = False
+    file.close()
+    return chosen, has_dosages
+
+
+def _ids(file: Any, kind: str) -> dict[str, dict[str, Any]]:
+    """Return the entries of a kind in the header of a VCF, by ID."""
+    entries = (entry.info() for entry in file.header_iter() if entry.type == kind)
+    return {entry["ID"]: entry for entry in entries}
+
+
+def _opened(path: Path) -> Any:
+    """Open a VCF with cyvcf2."""
+    try:
+        import cyvcf2
+    except ImportError as error:
+        raise InputError(
+            f"{path} needs the package cyvcf2, which is not installed. Install it here and on all "
+            "workers: pip install 'dhsic[vcf]'. Or write it as .pgen: plink2 --make-pgen --out NEW "
+            f"--vcf {shlex.quote(str(path))}"
+        ) from error
+    _check_end(path)
+    try:
+        return cyvcf2.VCF(str(path))
+    except Exception as error:  # cyvcf2 raises OSError, ValueError and Exception
+        raise DataError(
+            f"{path} cannot be read as VCF ({error}). It is damaged, or in another format: restore "
+            "it, or check it with bcftools view."
+        ) from error
+
+
+def _check_end(path: Path) -> None:
+    """Raise DataError for a file of bgzip without the block that ends it."""
+    with path.open("rb") as file:
+        head = file.read(14)
+        if not (head.startswith(GZIP) and head[12:14] == BGZIP_MARK):
+            return
+        file.seek(-min(len(BGZIP_END), path.stat().st_size), os.SEEK_END)
+        if file.read() == BGZIP_END:
+            return
+    raise DataError(
+        f"{path} has no end: it is incomplete, because its last block is not that of bgzip. Copy "
+        "or write it again."
+    )
+
+
+def genotype_dosages(alleles: Array) -> Float:
+    """Return the dosages (m,) of genotype calls (m, 2); NaN if an allele is missing.
+
+    >>> genotype_dosages(np.array([[0, 2], [1, NO_COPY], [1, MISSING]])).tolist()
+    [1.0, 2.0, nan]
+    """
+    dosages: Float = (alleles > 0).sum(axis=1).astype(np.float32)
+    dosages[(alleles == NO_COPY).any(axis=1)] *= DIPLOID
+    dosages[(alleles == MISSING).any(axis=1)] = np.nan
+    return dosages
+
+
+@dataclass
+class Columns:
+    """Facts about the variants of one part of a VCF."""
+
+    contigs: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    alleles: list[list[str]] = field(default_factory=list)
+    qualities: list[float] = field(default_factory=list)
+    filters: list[list[str]] = field(default_factory=list)
+    numbers: list[list[float]] = field(default_factory=list)
+
+
+class Writer:
+    """Writes one field of a VCF as VCF Zarr, a part of the variants after the other."""
+
+    def __init__(self, path: Path, name: str, folder: Path) -> None:
+        self.path, self.name, self.folder = path, name, folder
+        self.file = _opened(path)
+        self.samples = list(self.file.samples)
+        if not self.samples:
+            raise InputError(
+                f"{path} has variants, but no samples. Pass a VCF with genotypes of samples."
+            )
+        self.contigs = {name: code for code, name in enumerate(self.file.seqnames)}
+        self.filter_ids = {PASS: 0}
+        entries = _ids(self.file, "INFO")
+        self.info = {
+            name: NUMBERS[entry["Type"]]
+            for name, entry in entries.items()
+            if entry.get("Number") == "1" and entry.get("Type") in NUMBERS
+        }
+        self.is_genotype, self.array = name == "GT", FIELDS[name]
+        self.dims = ("variants", "samples", *(["ploidy"] if self.is_genotype else []))
+        self.shape = (len(self.samples), *([DIPLOID] if self.is_genotype else []))
+        self.group: Any = None
+        self.n_called = 0  # dosages that the file has as genotype calls alone
+        self.n_without_calls = Counter[str]()  # variants with dosages alone, by chromosome
+
+    def write(self) -> None:
+        """Decode the whole file."""
+        dtype = np.dtype(np.int8 if self.is_genotype else np.float32)
+        m = len(self.samples)
+        bytes_per_call = dtype.itemsize * (DIPLOID if self.is_genotype else 1)
+        width = good_chunks(1 << 40, m, bytes_per_call)[0]  # the number of variants is not known
+        values, columns, n = np.empty((width, *self.shape), dtype), Columns(), 0
+        for n, record in enumerate(self._records(), start=1):
+            values[(n - 1) % width] = self._calls(record, n - 1)
+            self._add(record, columns)
+            if n % width == 0:
+                self._append({self.array: values}, n - width)
+            if n % PART == 0:
+                self._append(self._arrays(columns), n - PART)
+                columns = Columns()
+        if not n:
+            raise DataError(f"{self.path} has no variants. Restore it, or write it again.")
+        if n % width:
+            self._append({self.array: values[: n % width]}, n - n % width)
+        if n % PART:
+            self._append(self._arrays(columns), n - n % PART)
+        self._finish()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Warn of dosages that rest on an assumption."""
+        if self.n_called:
+            warn(
+                f"{self.path} has {self.n_called:,} genotype calls (GT) without {self.name}. Their "
+                "dosages are the numbers of alternative alleles of these calls, as in PLINK 2."
+            )
+        contigs = np.array([*self.n_without_calls], dtype=object)
+        n_on_x = sum(self.n_without_calls[name] for name in contigs[are_on_x(contigs)])
+        if n_on_x and self.name == "DS":
+            warn(
+                f"{self.path} has {n_on_x:,} variants on X with dosages (DS) and no "
+                "genotype calls (GT), which would show the haploid calls of males. Dosages of "
+                "males are assumed to range from 0 to 2, like those of females. If they range from "
+                "0 to 1, exclude X, or write the file again with GT."
+            )
+
+    def _records(self) -> Iterator[Any]:
+        n, declared = 0, {*self.file.seqnames}
+        while (record := self._next(n)) is not None:
+            if record.CHROM not in declared:
+                declared |= self._declare(record.CHROM)
+                for i in range(n + 1):
+                    record = self._next(i)
+            yield record
+            n += 1
+
+    def _next(self, n: int) -> Any:
+        """Return the variant after n others; None at the end."""
+        try:
+            return next(self.file)
+        except StopIteration:
+            return None
+        except Exception as error:  # cyvcf2 raises Exception
+            raise DataError(
+                f"{self.path} cannot be read after {n:,} variants ({error}). It is damaged or "
+                "incomplete: restore it, or check it with bcftools view."
+            ) from error
+
+    def _declare(self, contig: str) -> set[str]:
+        """Open the file again, and declare all of its contigs; return them.
+
+        The first variant on a contig that the header does not declare is returned by cyvcf2 even
+        if it is damaged, and reading its alleles may end the process.
+        """
+        contigs = {contig: None}
+        with suppress(Exception):  # of damage, which the second reading finds
+            contigs |= dict.fromkeys(record.CHROM for record in self.file)
+        self.file.close()
+        self.file = _opened(self.path)
+        for name in contigs:
+            self.file.add_to_header(f"##contig=<ID={name}>")
+        return {*contigs}
+
+    def _add(self, record: Any, columns: Columns) -> None:
+        """Add the facts about a variant."""
+        columns.contigs.append(self.contigs.setdefault(record.CHROM, len(self.contigs)))
+        columns.positions.append(record.POS)
+        columns.ids.append(record.ID or ".")
+        columns.alleles.append([record.REF, *record.ALT])
+        columns.qualities.append(np.nan if record.QUAL is None else record.QUAL)
+        columns.filters.append(record.FILTERS)
+        values = (record.INFO.get(name) for name in self.info)
+        columns.numbers.append([np.nan if value is None else value for value in values])
+
+    def _calls(self, record: Any, number: int) -> Array:
+        """Return the calls of a variant: alleles (m, 2) int8, or dosages (m,)."""
+        if self.is_genotype:
+            return self._alleles(record, number)
+        dosages = self._dosages(record, number)
+        if "GT" not in record.FORMAT:
+            self.n_without_calls[record.CHROM] += 1
+            return dosages
+        alleles, missing = self._alleles(record, number), np.isnan(dosages)
+        if self.name == "DS":  # from 0 to 1 for a haploid call
+            dosages[(alleles == NO_COPY).any(axis=1)] *= DIPLOID
+        called = genotype_dosages(alleles)
+        self.n_called += int((missing & ~np.isnan(called)).sum())
+        return np.where(missing, called, dosages)
+
+    def _alleles(self, record: Any, number: int) -> Array:
+        """Return the alleles (m, 2) int8 of the genotype calls of a variant."""
+        try:
+            alleles = record.genotype.array()[:, :-1]  # the last column says whether it is phased
+        except Exception:  # cyvcf2 raises it if a variant has no GT
+            return np.full((len(self.samples), DIPLOID), MISSING, np.int8)
+        if alleles.shape[1] > DIPLOID or alleles.max(initial=0) > np.iinfo(np.int8).max:
+            raise self._refused(
+                number,
+                f"calls of {alleles.shape[1]} alleles among {len(record.ALT) + 1}",
+                "At most 2 alleles per call, among at most 127, are read. Exclude such variants",
+            )
+        if alleles.shape[1] == DIPLOID:
+            return np.asarray(alleles)
+        missing = np.full((len(alleles), 1), NO_COPY)
+        return np.hstack([alleles, missing])
+
+    def _dosages(self, record: Any, number: int) -> Float:
+        """Return the dosages (m,) of all alleles but REF, from DS or GP; NaN where these lack."""
+        values = record.format(self.name)
+        if values is None:
+            return np.full(self.shape, np.nan, np.float32)
+        if self.name == "DS":
+            dosages: Float = values.sum(axis=1)
+            return dosages
+        n_alleles = len(record.ALT) + 1
+        of_one, of_two = (reference_copies(ploidy, n_alleles) for ploidy in (1, DIPLOID))
+        if values.shape[1] != of_two.size:
+            if values.shape[1] == of_one.size:
+                return np.asarray(DIPLOID * (1.0 - values @ of_one))
+            raise self._refused(
+                number,
+                f"{values.shape[1]} probabilities (GP) per call of {n_alleles} alleles",
+                f"Calls of two alleles have {of_two.size}. Exclude such variants",
+            )
+        haploid = np.isnan(values[:, of_one.size :]).all(axis=1)
+        dosages = values @ (DIPLOID - of_two)
+        dosages[haploid] = DIPLOID * (1.0 - values[haploid, : of_one.size] @ of_one)
+        return dosages
+
+    def _refused(self, number: int, what: str, remedy: str) -> InputError:
+        return InputError(
+            f"Variant {number:,} of {self.path} has {what}. {remedy}, for example with bcftools "
+            "view."
+        )
+
+    def _arrays(self, columns: Columns) -> dict[str, Array]:
+        """Return facts about some variants as arrays of VCF Zarr."""
+        return {
+            CONTIG: np.array(columns.contigs, dtype=np.int32),
+            POSITION: np.array(columns.positions, dtype=np.int32),
+            IDS: np.array(columns.ids, dtype=object),
+            QUALITY: np.array(columns.qualities, dtype=np.float32),
+            ALLELES: self._padded(columns.alleles),
+            FILTER: self._filters(columns.filters),
+            **self._numbers(columns.numbers),
+        }
+
+    def _append(self, parts: dict[str, Array], n_done: int) -> None:
+        """Append values of some variants to arrays of the store, after `n_done` others."""
+        if self.group is None:
+            self.folder.mkdir(parents=True)
+            self.group = zarr.create_group(self.folder, zarr_format=3)
+        for name, part in parts.items():
+            array = self.group.get(name)
+            array = self._create(name, part) if array is None else array
+            before, after = array.shape[1:], part.shape[1:]
+            array.resize((n_done + len(part), *map(max, zip(before, after, strict=True))))
+            if before < after:  # more alleles or filters than before
+                for rows in slices(n_done, PART):
+                    array[rows, before[0] :] = "" if part.dtype == object else False
+            array[(slice(n_done, None), *(slice(0, n) for n in after))] = part
+
+    def _create(self, name: str, part: Array) -> Any:
+        """Create an array for values like those of its first part."""
+        dims = {self.array: self.dims, ALLELES: ("variants", "alleles")}
+        is_calls = name == self.array
+        return create_array(
+            self.group,
+            name,
+            shape=(0, *part.shape[1:]),
+            dtype=str if part.dtype == object else part.dtype,
+            chunks=part.shape if is_calls else (min(len(part), PART), *(1 for _ in part.shape[1:])),
+            dims=dims.get(name, ("variants", "filters")[: part.ndim]),
+            fill_value=False if part.dtype == bool else None,
+            codec="lz4",
+        )
+
+    @staticmethod
+    def _padded(alleles: list[list[str]]) -> Array:
+        width = max(DIPLOID, *map(len, alleles))
+        return np.array([[*each, *[""] * (width - len(each))] for each in alleles], dtype=object)
+
+    def _filters(self, filters: list[list[str]]) -> Array:
+        codes = [
+            [self.filter_ids.setdefault(name, len(self.filter_ids)) for name in names]
+            for names in filters
+        ]
+        matrix = np.zeros((len(codes), len(self.filter_ids)), dtype=bool)
+        for row, each in enumerate(codes):
+            matrix[row, each] = True
+        return matrix
+
+    def _numbers(self, rows: list[list[float]]) -> dict[str, Array]:
+        columns = zip(*rows, strict=True)
+        each = zip(self.info.items(), columns, strict=True)
+        return {f"variant_{name}": np.array(values, dtype) for (name, dtype), values in each}
+
+    def _finish(self) -> None:
+        """Write the names of samples, contigs and filters."""
+        names = {
+            "sample_id": (self.samples, "samples"),
+            CONTIGS: (list(self.contigs), "contigs"),
+            FILTER_IDS: (list(self.filter_ids), "filters"),
+        }
+        for name, (values, dim) in names.items():
+            write_array(self.group, name, np.array(values, dtype=object), (dim,))
+        self.file.close()
