@@ -36,15 +36,17 @@ from dhsic.passes.call_counts import counting_on
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.cores import threads_of
+from dhsic.selection.categories import check_categories
 from dhsic.selection.block_options import takes_blocks, with_blocks
 from dhsic.selection.run import Groups, Method, SelectionRun
 from dhsic.selection.stages import STAGES, before
 from dhsic.sources import AbstractSource
+from dhsic.sources.categories import IndicatorSource
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.opening import open_source
 
 #: Options of `open_source` that functions accept in addition to those in their signatures.
-OPENING = ("missing_chunks", "ploidy_policy", "storage_options", "not_features")
+OPENING = ("missing_chunks", "ploidy_policy", "storage_options", "not_features", "categories")
 #: Parameters that other packages have and dhsic does not; the message names an alternative.
 NOT_THERE: dict[str, str] = {
     "sample_weight": "sample_weight is not supported here: every sample has the same weight. Leave "
@@ -121,6 +123,7 @@ class Request:
         `permute_whole` and `permute_within` are blocks of samples, see `dhsic.linalg.blocks`, and
         `sample_weight` are weights of the samples.
         """
+        opening["categories"] = tuple(opening.get("categories") or ())
         if not isinstance(filters, Filters | Filtered | None):
             raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., extract=..., ...)")
         inputs = Inputs.of(
@@ -173,6 +176,8 @@ class Request:
     ) -> Request:
         """Build a request from opened data with their labels."""
         source = given.source
+        if source.levels:
+            check_categories(selector, given, feature_groups)
         if given.sample_weight is not None:
             selector.check_weights()
             if given.blocks is not None:
@@ -247,15 +252,20 @@ class Request:
         selector = self.selector
         if self.blocks is not None:
             selector = with_blocks(selector, self.blocks)
+        source, table, groups = self.opened(), None, self.feature_groups
+        if source.levels and selector.takes_groups:
+            table, source = source, IndicatorSource(source)
+            groups = Groups.of_columns(source)
         run = SelectionRun(
             selector,
-            self.opened(),
+            source,
             self.y,
             runtime,
             covariates=self.covariates,
             sample_weight=self.sample_weight,
             rows=self.rows,
-            groups=self.feature_groups,
+            groups=groups,
+            table=table,
             blocks=self.blocks,
             job=self.job,
             announce=announce,

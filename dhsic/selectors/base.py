@@ -216,6 +216,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target "
                 "y is None. Pass one label per sample."
             )
+        opening["categories"] = tuple(opening.get("categories") or ())
         self._opening = {
             "sample_dim": sample_dim,
             "variable": variable,

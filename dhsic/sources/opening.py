@@ -43,6 +43,12 @@ from dhsic.sources.h5ad import H5AD, is_anndata, open_h5ad, open_object
 from dhsic.sources.hdf5 import HDF5, is_folder_of_counts, open_counts_folder, open_hdf5
 from dhsic.sources.hdf5 import SUFFIXES as HDF5_SUFFIXES
 from dhsic.sources.ids import abbreviate, did_you_mean
+from dhsic.sources.mixed_tables import (
+    is_frame,
+    open_mixed_frame,
+    open_mixed_table,
+    refuse_categories,
+)
 from dhsic.sources.npy import NUMPY, open_npy, open_npz
 from dhsic.sources.options import (
     MissingChunks,
@@ -206,6 +212,7 @@ def open_source(
     storage_options: Mapping[str, Any] | None = None,
     not_features: Sequence[str] = (),
     na: Sequence[str] = (),
+    categories: Sequence[str] | None = None,
 ) -> AbstractSource:
     """Open data as a source of samples x features.
 
@@ -254,6 +261,10 @@ def open_source(
     na : sequence of str
         Text that means a missing value in a text table, such as ``["?", "n.d."]``, in addition to
         an empty field, ".", NA, NaN and null. ``"bmi=0"`` applies only to the column ``bmi``.
+    categories : sequence of str, optional
+        Read columns of text in a DataFrame or text table as categorical features, and the columns
+        with these names too, although they contain numbers (see `AbstractSource.levels`). The
+        default refuses text.
 
     Returns
     -------
@@ -285,6 +296,7 @@ def open_source(
         ),
         not_features=not_features,
         na=na,
+        categories=categories,
     )
     if isinstance(X, AbstractSource):
         options.check_length(X.n_samples, "X")
@@ -300,6 +312,10 @@ def open_source(
             "data are not a text table. Leave out na=; to declare missing numbers, use "
             "missing_code=."
         )
+    if not (is_frame(X) or opener is open_table):
+        refuse_categories(categories)
+    elif categories is not None and opener is open_table:
+        opener = open_mixed_table
     source, X = _opened_at(X, opener, options)
     source.keeps_codes |= not isinstance(missing_code, str)  # declared: no code is inferred
     _refuse_scaled(source, missing_code)
@@ -308,7 +324,7 @@ def open_source(
     source = _recoded(source, several)
     if pass_only:
         source = passing(source, parent(X) if isinstance(X, zarr.Array) else X, missing_chunks)
-    if opener in (open_table, open_parquet):  # they exclude columns themselves
+    if opener in (open_table, open_mixed_table, open_parquet):  # they exclude columns themselves
         return source
     return _without(source, [name for name in not_features if name not in source.sample_coords()])
 
@@ -424,6 +440,8 @@ def _opened(X: Any, options: OpenOptions) -> AbstractSource:
         return open_object(X, options)
     if is_sparse(X):
         return open_sparse(X, options)
+    if options.categories is not None and is_frame(X):
+        return open_mixed_frame(X, options)
     return open_in_memory(X, options)
 
 

@@ -58,6 +58,7 @@ class OpenOptions:
     storage_options: Mapping[str, Any] | None = None
     not_features: Sequence[str] = ()
     na: Sequence[str] = ()
+    categories: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if self.missing_chunks not in get_args(MissingChunks):
