@@ -29,7 +29,7 @@ from dhsic.criteria.label_functions import LabelDirections
 from dhsic.criteria.missingness import MissingnessTest
 from dhsic.criteria.null import NullOf
 from dhsic.criteria.patterns import PatternSums
-from dhsic.criteria.rank_law import Calibration, TailTable, WidthLaw, combined
+from dhsic.criteria.rank_law import Calibration, DirectLaw, TailTable, WidthLaw, combined
 from dhsic.criteria.rare import Carriers, RareLaw
 from dhsic.criteria.unbalanced import along_parabola, drawn_sums, is_unbalanced, tail_bend
 from dhsic.linalg.covariates import regained
@@ -70,7 +70,7 @@ class WidthFamily:
 
     widths: Float
     weights: Float
-    laws: tuple[WidthLaw, ...]
+    laws: tuple[WidthLaw | DirectLaw, ...]
     shares: Float
     calibration: Calibration
 

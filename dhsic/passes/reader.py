@@ -24,7 +24,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Array, Float, Index, Mask
 from dhsic.engines.scoring_problem import FeatureStats
 from dhsic.errors import warn
 from dhsic.memory import release_pages
@@ -203,6 +203,11 @@ class AbstractReader(ABC):
     def is_measured(self) -> bool:
         """Whether the scaling of the features is known."""
         return self._scaling is not None
+
+    @property
+    def is_alive(self) -> Mask:
+        """Mask of the features that vary, (d,)."""
+        return ~self.scaling.constant
 
     @property
     def alive(self) -> Index:

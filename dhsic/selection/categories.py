@@ -20,7 +20,7 @@ SUPPORTED: dict[str, tuple[Any, ...]] = {
     "strategy": ("forward",),
     "solver": ("auto", "exact", "direct"),
     "criterion": ("hsic",),
-    "bandwidth_of_test": ("multiscale",),
+    "bandwidth_of_test": ("auto", "multiscale"),
     "stages": ((),),
 }
 

@@ -370,6 +370,11 @@ class SelectionRun:
         )
 
     @property
+    def has_feature_groups(self) -> bool:
+        """Whether the caller groups features; columns with categories are no such groups."""
+        return self.groups is not None and not self.groups.are_columns
+
+    @property
     def n_wanted(self) -> int:
         """Number of candidates to select."""
         return how_many(self.selector.n_features_to_select, self.n_candidates)

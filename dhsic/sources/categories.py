@@ -125,6 +125,12 @@ def numbers_of(source: AbstractSource) -> Index:
     return np.setdiff1d(np.arange(source.n_features), [*source.levels])
 
 
+def codes_at(source: AbstractSource, feature: int, rows: Index | None) -> Index:
+    """Numbers of the levels of a categorical feature, (m,), from 0; -1 if missing."""
+    (values,) = source.read_columns(Block(0, feature, feature + 1), np.zeros(1, np.int64), rows)
+    return np.where(np.isnan(values), -1.0, values - FIRST).astype(np.int64)
+
+
 def category_sentence(source: AbstractSource) -> str:
     """Sentence on the categorical features of a source; "" if all features are numbers."""
     names = source.feature_names()
