@@ -6,7 +6,7 @@ column has the rank of its best dummy), and codes of the categories as numbers. 
 accuracy on the held-out samples of a classifier that is fitted to the first columns, whose
 categories are one-hot encoded in all three cases.
 
-    python benchmarks/mixed.py FOLDER [--repeats 4]
+    python benchmarks/mixed.py FOLDER [--folds 5] [--repeats 4]
 
 FOLDER contains the data sets as ``NAME.npz`` with arrays ``X``, ``y`` and, if columns have names,
 ``feature_names``.
@@ -106,7 +106,8 @@ def main() -> None:
     """Print the table of accuracies."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--repeats", type=int, default=4, help="of five folds")
+    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=4, help="of all folds")
     parser.add_argument("--data", nargs="*", default=list(CATEGORIES))
     parser.add_argument("--ways", nargs="*", default=list(WAYS))
     options = parser.parse_args()
@@ -115,7 +116,7 @@ def main() -> None:
     print(f"{'data':<12} {'ranked as':<9}{sizes}{'mean':>9}{'seconds':>9}", flush=True)
     for name in options.data:
         table, numbers, y = table_of(options.folder / f"{name}.npz", CATEGORIES[name])
-        folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=options.repeats, random_state=0)
+        folds = RepeatedStratifiedKFold(n_splits=options.folds, n_repeats=options.repeats, random_state=0)
         splits = list(folds.split(table, y))
         for way in options.ways:
             started, scores = time.perf_counter(), []

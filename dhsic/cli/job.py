@@ -21,6 +21,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection.request import Request
 from dhsic.selectors import parameters_of, selector_of
 from dhsic.selectors.base import Selector
+from dhsic.sources.delimited import Delimited
 from dhsic.sources.opening import is_table, is_text
 from dhsic.sources.options import MissingChunks, PloidyPolicy
 from dhsic.storage import store_at
@@ -358,6 +359,7 @@ class SelectJob:
             attributes=attributes,
             job=self.plain(),
             **self.opening,
+            categories=self.feature_categories,
         )
 
     @property
@@ -375,6 +377,14 @@ class SelectJob:
             "ploidy_policy": self.ploidy,
             "pass_only": self.pass_only,
         }
+
+    @property
+    def feature_categories(self) -> tuple[str, ...]:
+        """Feature columns of a text table that are categories although they contain numbers."""
+        if not self.category or not (is_text(self.path) and Path(self.path).is_file()):
+            return ()
+        columns = {*(Delimited(self.path).names or ())} - {*self._not_features}
+        return tuple(name for name in self.category if name in columns)
 
     @property
     def _not_features(self) -> tuple[str, ...]:

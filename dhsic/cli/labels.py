@@ -70,11 +70,13 @@ REMEDIES = (
 Read = tuple[Columns, Columns, Columns, Columns, list[str], Mapping[str, int]]
 
 
-def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled:
+def open_with_labels(
+    job: SelectJob, before: Labelled | None = None, *, categories: tuple[str, ...] | None = None
+) -> Labelled:
     """Open the data of a job, with labels and covariates.
 
     Samples that lack a label or covariate are excluded. `before` is the same data with other
-    labels, if it is already open.
+    labels, if it is already open. `categories` is an option of `dhsic.open_source`.
     """
     table = None if job.labels is None else read_table(job.labels, remedies=REMEDIES)
     if table is None:
@@ -83,7 +85,7 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
         return _add_labels(job, before, *_columns(job, before, table))
     try:
         with waiting(job.path):
-            source = open_source(job.path, **job.opening)
+            source = open_source(job.path, **job.opening, categories=categories)
     except InputError:  # the number of labels may show which axis has the samples
         n_labels = None if is_table(job.path) else _n_labels(job, table)
         if n_labels is None:
@@ -199,7 +201,9 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
     orders += weight_orders
     if covariates:
         notes.append(f"covariates {', '.join(dict(covariates))}")
-    check_categories(job, dict(covariates))
+    names = data.source.feature_names() if data.source.levels else None
+    features = () if names is None else [str(names[j]) for j in data.source.levels]
+    check_categories(job, dict(covariates), features)
     check_na(job, data, {*job.label_columns, *dict(covariates)})
     labels = [
         (name, in_order(name, one, job.levels))

@@ -224,7 +224,7 @@ def pooled(scaling: Scaling, columns: Index, standardize: Scale) -> Scaling:
     if standardize == PRESENCE:
         most = np.zeros(int(columns.max()) + 1)
         np.maximum.at(most, columns, scaling.mean)
-        q = 1.0 - most[columns]
+        q = np.clip(1.0 - most[columns], 0.0, 1.0)  # of numbers it is not used
         scale *= np.where(q < 0.5, np.sqrt(4.0 * q * (1.0 - q)), 1.0)
     is_group = (n > 1) & ~scaling.constant
     ratio = np.divide(scale, scaling.scale, out=np.ones(n.size), where=is_group)
