@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +41,6 @@ CATEGORIES = {
 #: Numbers of first columns for which a classifier is fitted.
 SIZES = (1, 2, 3, 5, 8)
 SEPARATOR = "__"
-Ranking = Callable[[pd.DataFrame, pd.DataFrame, np.ndarray], list[str]]
 
 
 def table_of(path: Path, categories: list[int]) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
@@ -53,8 +51,8 @@ def table_of(path: Path, categories: list[int]) -> tuple[pd.DataFrame, pd.DataFr
     table = numbers.copy()
     for j in categories:
         name = f"x{j}"
-        codes = numbers[name]
-        table[name] = codes.map(lambda v: None if np.isnan(v) else f"level {v:g}").astype("category")
+        levels = numbers[name].map(lambda v: None if np.isnan(v) else f"level {v:g}")
+        table[name] = levels.astype("category")
     return table, numbers, y
 
 
@@ -65,23 +63,14 @@ def best_first(X: pd.DataFrame, y: np.ndarray) -> list[str]:
     return [str(name) for name in result["feature"].to_numpy()[order]]
 
 
-def by_table(table: pd.DataFrame, numbers: pd.DataFrame, y: np.ndarray) -> list[str]:
-    """Columns of the table with categories, best first."""
-    return best_first(table, y)
-
-
-def by_dummies(table: pd.DataFrame, numbers: pd.DataFrame, y: np.ndarray) -> list[str]:
+def by_dummies(table: pd.DataFrame, y: np.ndarray) -> list[str]:
     """Columns in the order of their best dummies."""
     dummies = pd.get_dummies(table, prefix_sep=SEPARATOR, dtype=float)
     return list(dict.fromkeys(name.split(SEPARATOR)[0] for name in best_first(dummies, y)))
 
 
-def by_numbers(table: pd.DataFrame, numbers: pd.DataFrame, y: np.ndarray) -> list[str]:
-    """Columns if the codes are numbers, best first."""
-    return best_first(numbers, y)
-
-
-WAYS: dict[str, Ranking] = {"table": by_table, "dummies": by_dummies, "numbers": by_numbers}
+#: Ways to rank the columns, and the table that each of them reads: with categories, or with codes.
+WAYS = {"table": (best_first, 0), "dummies": (by_dummies, 0), "numbers": (best_first, 1)}
 
 
 def accuracies(table: pd.DataFrame, y: np.ndarray, train: np.ndarray, test: np.ndarray,
@@ -116,12 +105,13 @@ def main() -> None:
     print(f"{'data':<12} {'ranked as':<9}{sizes}{'mean':>9}{'seconds':>9}", flush=True)
     for name in options.data:
         table, numbers, y = table_of(options.folder / f"{name}.npz", CATEGORIES[name])
-        folds = RepeatedStratifiedKFold(n_splits=options.folds, n_repeats=options.repeats, random_state=0)
-        splits = list(folds.split(table, y))
+        n = {"n_splits": options.folds, "n_repeats": options.repeats}
+        splits = list(RepeatedStratifiedKFold(**n, random_state=0).split(table, y))
         for way in options.ways:
             started, scores = time.perf_counter(), []
             for train, test in splits:
-                order = WAYS[way](table.iloc[train], numbers.iloc[train], y[train])
+                rank, which = WAYS[way]
+                order = rank((table, numbers)[which].iloc[train], y[train])
                 scores.append(accuracies(table, y, train, test, order))
             seconds = (time.perf_counter() - started) / len(splits)
             mean = 100 * np.mean(scores, axis=0)

@@ -121,10 +121,11 @@ def _order_of_groups(
         C = inverse(inner.copy(), penalty * float(np.trace(inner)) / n_samples)
         beta = C @ B[remaining]
         for _ in range(removed(STEP, np.unique(codes[remaining]).size)):
-            groups = np.unique(codes[remaining])
-            losses = np.array([_loss(C, beta, np.flatnonzero(codes[remaining] == g)) for g in groups])
+            own = codes[remaining]
+            groups = np.unique(own)
+            losses = np.array([_loss(C, beta, np.flatnonzero(own == g)) for g in groups])
             i = int((losses <= losses.min() + TIE * losses.max()).argmax())
-            leaves = codes[remaining] == groups[i]
+            leaves = own == groups[i]
             change = np.linalg.solve(C[np.ix_(leaves, leaves)], C[leaves][:, ~leaves])
             beta = beta[~leaves] - change.T @ beta[leaves]
             C = C[np.ix_(~leaves, ~leaves)] - C[~leaves][:, leaves] @ change

@@ -161,8 +161,8 @@ class SelectJob:
         Columns of the --covariates tables, between commas, as in PLINK; without such a table the
         same as --covariate.
     category : NAME, repeated
-        A covariate whose numbers are codes for groups, such as centres or batches: one indicator
-        column per group.
+        A covariate, or a feature of a text table, whose numbers are codes for groups, such as
+        centres or types of pain. Columns of text are categories anyway.
     drop_missing : flag
         Exclude samples without a label or covariate.
     na : TEXT, repeated

@@ -111,9 +111,7 @@ def _of_family(
     missing value.
     """
     functions = level_functions(counts, values, family.weights.shape[1])
-    return scores_with_functions(
-        state, family, functions, counts, along, absent, variance_ratios
-    )
+    return scores_with_functions(state, family, functions, counts, along, absent, variance_ratios)
 
 
 def scores_with_functions(

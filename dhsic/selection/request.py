@@ -36,8 +36,8 @@ from dhsic.passes.call_counts import counting_on
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.cores import threads_of
-from dhsic.selection.categories import check_categories
 from dhsic.selection.block_options import takes_blocks, with_blocks
+from dhsic.selection.categories import refuse_unsupported
 from dhsic.selection.run import Groups, Method, SelectionRun
 from dhsic.selection.stages import STAGES, before
 from dhsic.sources import AbstractSource
@@ -176,8 +176,7 @@ class Request:
     ) -> Request:
         """Build a request from opened data with their labels."""
         source = given.source
-        if source.levels:
-            check_categories(selector, given, feature_groups)
+        refuse_unsupported(selector, given, feature_groups)
         if given.sample_weight is not None:
             selector.check_weights()
             if given.blocks is not None:

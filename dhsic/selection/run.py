@@ -370,6 +370,11 @@ class SelectionRun:
         )
 
     @property
+    def passed_source(self) -> AbstractSource:
+        """Source of the request, with one feature per column of a table."""
+        return self.source if self.table is None else self.table
+
+    @property
     def has_feature_groups(self) -> bool:
         """Whether the caller groups features; columns with categories are no such groups."""
         return self.groups is not None and not self.groups.are_columns

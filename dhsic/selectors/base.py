@@ -142,7 +142,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         Parameters
         ----------
         X : (m, d) array or store
-            NumPy array, pandas DataFrame, dask array, `xarray.DataArray` or `Dataset`,
+            NumPy array, pandas DataFrame (columns of text are categories), dask array, `xarray.DataArray` or `Dataset`,
             `zarr.Array`, or the path or URL of a plain Zarr array, of VCF Zarr or of AnnData.
         y : (m,) or (m, t) array, str or list of str
             Labels, one row per sample; (m, m) for ``label_kernel="precomputed"``; or the name of
@@ -199,7 +199,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             ``criterion="hsic"``.
         **opening
             Other options of `dhsic.open_source`: `missing_chunks`, `ploidy_policy`,
-            `storage_options`, `not_features`.
+            `storage_options`, `not_features`, `categories`.
 
         Returns
         -------

@@ -312,10 +312,7 @@ def open_source(
             "data are not a text table. Leave out na=; to declare missing numbers, use "
             "missing_code=."
         )
-    if not (is_frame(X) or opener is open_table):
-        refuse_categories(categories)
-    elif categories is not None and opener is open_table:
-        opener = open_mixed_table
+    opener = _with_categories(X, opener, categories)
     source, X = _opened_at(X, opener, options)
     source.keeps_codes |= not isinstance(missing_code, str)  # declared: no code is inferred
     _refuse_scaled(source, missing_code)
@@ -327,6 +324,18 @@ def open_source(
     if opener in (open_table, open_mixed_table, open_parquet):  # they exclude columns themselves
         return source
     return _without(source, [name for name in not_features if name not in source.sample_coords()])
+
+
+def _with_categories(
+    X: Any,
+    opener: Callable[[str, OpenOptions], AbstractSource] | None,
+    categories: Sequence[str] | None,
+) -> Callable[[str, OpenOptions], AbstractSource] | None:
+    """Return the opener of data that may have categories; refuse names of other data."""
+    if not (is_frame(X) or opener is open_table):
+        refuse_categories(categories)
+    is_mixed = categories is not None and opener is open_table
+    return open_mixed_table if is_mixed else opener
 
 
 def _opened_at(
