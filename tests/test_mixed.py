@@ -95,7 +95,9 @@ def test_a_table_of_only_categories(tmp_path, rng):
     table[["sex", "colour", "town"]].assign(outcome=y).to_csv(path, index=False)
     result = dhsic.select(path, "outcome", n_features_to_select=1, progress=False)
     assert names_of(result) == ["colour"]
-    in_memory = dhsic.select(table[["sex", "colour", "town"]], y, progress=False)
+    in_memory = dhsic.select(
+        table[["sex", "colour", "town"]], y, n_features_to_select=1, progress=False
+    )
     assert_array_equal(in_memory["rank"], result["rank"])
 
 
@@ -150,7 +152,14 @@ def test_backward_elimination_is_that_of_the_definition(rng):
     expected = naive_mixed.backward(columns, L)
     table = pd.DataFrame({f"c{j}": column for j, column in enumerate(columns)})
     result = dhsic.select(
-        table, y, step=1, rerank=False, standardize=True, categories=["c4"], progress=False
+        table,
+        y,
+        step=1,
+        n_features_to_select=2,
+        rerank=False,
+        standardize=True,
+        categories=["c4"],
+        progress=False,
     )
     order = np.argsort(-result["rank"].to_numpy())
     assert order.tolist() == expected
@@ -162,7 +171,7 @@ def test_backward_elimination_is_that_of_the_definition(rng):
 def test_two_levels_are_the_number_0_or_1(rng, standardize):
     table, y = clinic(rng, 60)
     as_numbers = table.assign(sex=(table["sex"] == "m").astype(float))
-    options = {"standardize": standardize, "progress": False}
+    options = {"standardize": standardize, "n_features_to_select": 2, "progress": False}
     one, other = (dhsic.select(X, y, **options) for X in (table, as_numbers))
     for name in ("rank", "score", "p_marginal", "fall_given_others"):
         assert_array_equal(one[name], other[name])
@@ -209,9 +218,10 @@ def test_estimators_see_the_columns_of_the_table(rng):
 
 def test_threads_dask_and_resumed_runs_agree(rng, tmp_path, client):
     table, y = clinic(rng, 60)
-    first = dhsic.select(table, y, checkpoint=tmp_path / "run", progress=False)
-    again = dhsic.select(table, y, checkpoint=tmp_path / "run", progress=False)
-    on_dask = dhsic.select(table, y, runtime=DaskRuntime(client), progress=False)
+    options = {"n_features_to_select": 2, "progress": False}
+    first = dhsic.select(table, y, checkpoint=tmp_path / "run", **options)
+    again = dhsic.select(table, y, checkpoint=tmp_path / "run", **options)
+    on_dask = dhsic.select(table, y, runtime=DaskRuntime(client), **options)
     for name in ("rank", "score", "p_marginal", "fall_given_others"):
         assert_array_equal(first[name], again[name])
         assert_array_equal(first[name], on_dask[name])
@@ -238,7 +248,7 @@ def test_filters_go_by_the_names_of_columns(rng):
     every = dhsic.test_features(table, y)
     assert tests.names.tolist() == ["age", "colour", "town"]
     assert_array_equal(tests.p_values, every.p_values[[0, 2, 5]])
-    result = dhsic.select(table, y, filters=filters, progress=False)
+    result = dhsic.select(table, y, n_features_to_select=1, filters=filters, progress=False)
     assert result["feature"].to_numpy().tolist() == ["age", "colour", "town"]
 
 
@@ -279,6 +289,19 @@ def test_pairs_still_refuse_text(rng):
     table, y = clinic(rng, 40)
     with pytest.raises(InputError, match="are not numbers"):
         dhsic.find_pairs(table, y)
+
+
+def test_indicators_of_one_category_are_told(rng, caplog):
+    table, y = clinic(rng, 60)
+    dummies = pd.get_dummies(table[["age", "noise", "colour"]], dtype=float)
+    with caplog.at_level("INFO", logger="dhsic"):
+        dhsic.select(dummies, y, method="hsic", n_features_to_select=1, progress=False)
+    assert "the prefix 'colour' (4 columns) are indicators of one category" in caplog.text
+    caplog.clear()
+    with caplog.at_level("INFO", logger="dhsic"):
+        without = dummies.drop(columns="colour_red")
+        dhsic.select(without, y, method="hsic", n_features_to_select=1, progress=False)
+    assert "indicators" not in caplog.text
 
 
 # Tests of single columns -----------------------------------------------------------------

@@ -483,7 +483,7 @@ def test_booleans_are_numbers(rng, tmp_path, words):
 def test_indicators_of_pandas_are_the_remedy_for_text(rng, tmp_path):
     table = frame(rng).assign(tissue=["lung", "liver"] * (M // 2))
     table.to_csv(tmp_path / "t.csv")
-    assert "pandas.get_dummies" in ran("select", tmp_path / "t.csv", "--target", "status", code=2)
+    assert "pandas.get_dummies" in ran("pairs", tmp_path / "t.csv", "--target", "status", code=2)
     pd.get_dummies(table, columns=["tissue"]).to_csv(tmp_path / "t.csv")
     assert best(tmp_path / "t.csv") == "g2"
 

@@ -35,7 +35,12 @@ from dhsic.results.schema import Order, Outcome, versions
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.sources import AbstractSource
-from dhsic.sources.categories import IndicatorSource, category_sentence, numbers_of
+from dhsic.sources.categories import (
+    IndicatorSource,
+    category_sentence,
+    numbers_of,
+    one_hot_sentence,
+)
 from dhsic.sources.scaling import PRESENCE, Scale, Scaling
 from dhsic.sources.values import KEEPING, ValueKind, recoded
 from dhsic.sources.views import ShadowedSource
@@ -459,7 +464,9 @@ class SelectionRun:
 
         Call it only after the values were inspected.
         """
-        return f"{self.values}; features are centred, {SCALED[self.standardizes]}"
+        told = f"{self.values}; features are centred, {SCALED[self.standardizes]}"
+        one_hot = one_hot_sentence(self.passed_source)
+        return f"{told}. {one_hot}" if one_hot else told
 
     def on_worker(
         self, memory: WorkerMemory | None = None, state_bytes: int | None = None

@@ -142,8 +142,9 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         Parameters
         ----------
         X : (m, d) array or store
-            NumPy array, pandas DataFrame (columns of text are categories), dask array, `xarray.DataArray` or `Dataset`,
-            `zarr.Array`, or the path or URL of a plain Zarr array, of VCF Zarr or of AnnData.
+            NumPy array, pandas DataFrame (columns of text are categories), dask array,
+            `xarray.DataArray` or `Dataset`, `zarr.Array`, or the path or URL of a plain Zarr array,
+            of VCF Zarr or of AnnData.
         y : (m,) or (m, t) array, str or list of str
             Labels, one row per sample; (m, m) for ``label_kernel="precomputed"``; or the name of
             the variable of X that holds them (for AnnData, the column of `obs`; for a DataFrame or

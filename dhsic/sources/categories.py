@@ -9,6 +9,7 @@ variance of a single feature, so that a column of 40 levels weighs as much as a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,6 +31,10 @@ NUMBER = "number"
 #: Maximum number of levels of a categorical feature, and minimum mean number of samples per level;
 #: with at most `FEW` levels, `OF_FEW` samples per level are enough.
 MOST, OF_A_LEVEL, FEW, OF_FEW = 50, 5, 5, 2
+#: Pattern of the name of an indicator, such as ``colour_red``; minimum number of indicators of a
+#: category, and maximum number of features among which they are looked for.
+SEPARATED = re.compile(r"(.+)[_=:.][^_=:.]+")
+FEWEST_ONE_HOT, MOST_NAMED = 3, 4096
 #: Value of the first level.
 FIRST = 0.5
 
@@ -142,6 +147,45 @@ def category_sentence(source: AbstractSource) -> str:
         f"{n:,} of {source.n_features:,} features {'is' if n == 1 else 'are'} categorical: "
         f"{abbreviate(listed, 5)}. Each is scored as one feature."
     )
+
+
+def one_hot_sentence(source: AbstractSource) -> str:
+    """Sentence on columns that are indicators of one category; "" if there are none.
+
+    Their names have the same beginning (``colour_red``, ``colour_blue``), their values are 0 and 1,
+    and one of them is 1 in each sample. Only data in memory are inspected.
+    """
+    if not source.in_memory or source.n_features > MOST_NAMED:
+        return ""
+    names = source.feature_names()
+    if names is None:
+        return ""
+    columns = dict[str, list[int]]()
+    for j, name in enumerate(map(str, names)):
+        if separated := SEPARATED.fullmatch(name):
+            columns.setdefault(separated[1], []).append(j)
+    one_hot = [
+        f"{prefix!r} ({len(places)} columns)"
+        for prefix, places in columns.items()
+        if len(places) >= FEWEST_ONE_HOT and _are_one_hot(source, places)
+    ]
+    if not one_hot:
+        return ""
+    return (
+        f"Columns with the prefix {abbreviate(one_hot, 3)} are indicators of one category and are "
+        "scored as separate features. To score a category as one feature, pass its column of text."
+    )
+
+
+def _are_one_hot(source: AbstractSource, places: list[int]) -> bool:
+    """Whether features are 0 or 1, and exactly one of them is 1 in each sample."""
+    total = np.zeros(source.n_samples)
+    for j in places:
+        (values,) = source.read_columns(Block(0, j, j + 1), np.zeros(1, np.int64))
+        if not np.isin(values, (0, 1)).all():
+            return False
+        total += values
+    return bool((total == 1.0).all())
 
 
 class IndicatorSource(AbstractView):

@@ -257,6 +257,18 @@ def refuse_categories(categories: Sequence[str] | None) -> None:
         )
 
 
+def refuse_codes(source: AbstractSource, categories: Sequence[str] | None) -> None:
+    """Refuse an open source with categories if its reader does not support them."""
+    names = source.feature_names()
+    if source.levels and categories is None and names is not None:
+        columns = [str(names[j]) for j in source.levels]
+        raise InputError(
+            f"X was opened with categories ({abbreviate(map(repr, columns), 5)}), which are not "
+            "supported here. Open it without categories=, and exclude these columns: "
+            f"not_features={columns!r}."
+        )
+
+
 def take_columns(X: pd.DataFrame, names: Array, selected: Mask) -> Index:
     """Return the positions of the selected columns of a frame that has the columns of fit.
 

@@ -48,6 +48,7 @@ from dhsic.sources.mixed_tables import (
     open_mixed_frame,
     open_mixed_table,
     refuse_categories,
+    refuse_codes,
 )
 from dhsic.sources.npy import NUMPY, open_npy, open_npz
 from dhsic.sources.options import (
@@ -304,6 +305,7 @@ def open_source(
             raise InputError(
                 "X is already open; pass sample_dim=, variable= and pass_only= when you open it."
             )
+        refuse_codes(X, categories)
         return _without(X, not_features)
     opener = opener_of(X)
     if na and opener is not open_table:
