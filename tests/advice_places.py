@@ -47,7 +47,8 @@ ON_DATA = """
     sources/h5ad.py: AnnDataObject.__post_init__ AnnDataObject.matrix _opened
     sources/hdf5.py: _open_genome _with_names
     sources/males.py: males_by_calls
-    sources/opening.py: _codes_of _refuse_scaled _without open_source refuse_groups
+    sources/opening.py: _codes_of _open_one _refuse_na _refuse_scaled _without
+        refuse_groups
     sources/options.py: OpenOptions.__post_init__ OpenOptions._by_length OpenOptions._sample_axis
         OpenOptions.check_dim OpenOptions.choose refuse_variable
     sources/parquet.py: ParquetSource._check_decimal
@@ -180,7 +181,13 @@ ON_WEIGHTS = """
     selectors/onepass.py: OnePass.check_weights
 """
 
+#: Advice about several files that are one matrix.
+ON_FILES = """
+    sources/joining.py: _check_kinds _refuse_other_samples
+"""
+
 FOLLOWED = {
+    **dict.fromkeys(functions(ON_FILES), "test_joined.py"),
     **dict.fromkeys(functions(ON_ENVIRONMENTS), "test_environment.py"),
     **dict.fromkeys(functions(ON_ORDINAL), "test_ordinal.py"),
     **dict.fromkeys(functions(ON_BLOCKS), "test_blocks.py"),

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 from hypothesis import HealthCheck, settings
+from slow_cases import SLOW_CASES
 
 #: Folder in memory of many systems, and the room there that is enough for the tests.
 IN_MEMORY, ENOUGH = "/dev/shm", 2 << 30
@@ -41,6 +42,14 @@ def rng(request):
     import numpy as np
 
     return np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the tests of `slow_cases` as slow, before tests are chosen by their marks."""
+    for item in items:
+        if item.nodeid.partition("tests/")[2].startswith(SLOW_CASES):
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_generate_tests(metafunc):

@@ -256,7 +256,7 @@ def test_sets_with_permutations_and_filters(treated, tmp_path):
         assert (each["first_feature"].item(), each["second_feature"].item()) == ("g15", "g33")
         assert each["family_wise"].item() < 0.001
     assert found.attrs["n_pairs"] == 2 * 38 + 1
-    with pytest.raises(InputError, match="The filters exclude all 1 features of first="):
+    with pytest.raises(InputError, match="The filters exclude the only feature of first="):
         find_pairs(frame, y, first=["g2"], filters=dhsic.Filters(exclude=["g2"]))
 
 

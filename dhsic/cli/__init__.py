@@ -13,7 +13,16 @@ from typing import Any
 import click
 
 from dhsic.cli.console import EPILOG, Command, listen
-from dhsic.cli.options import PATH, TLS, Option, of_sections, select_options, size, with_changes
+from dhsic.cli.options import (
+    PATH,
+    TLS,
+    Option,
+    of_sections,
+    one_or_more,
+    select_options,
+    size,
+    with_changes,
+)
 
 __all__ = ["main"]
 
@@ -52,7 +61,9 @@ def _add(does: str, *params: click.Parameter | Sequence[click.Parameter], **abou
     main.add_command(Command(does.rpartition(".")[2], does=does, params=flat, **about))
 
 
-DATA, RUN = click.Argument(["path"], type=PATH), click.Argument(["checkpoint"], type=PATH)
+RUN = click.Argument(["checkpoint"], type=PATH)
+#: Path of the data, or several paths, which are joined.
+DATA = click.Argument(["path"], type=PATH, nargs=-1, required=True, callback=one_or_more)
 (OUT, FORCE, JSON, SCHEDULER, N_FEATURES) = select_options(
     "out", "force", "as_json", "scheduler", "n_features"
 )
@@ -90,7 +101,7 @@ _count = partial(_shown, metavar="N")
 
 _add(
     "stores.simulate",
-    DATA,
+    click.Argument(["path"], type=PATH),
     _count(
         "--samples", "n_samples", default=500, type=click.IntRange(2), help="Number of samples."
     ),
@@ -160,6 +171,7 @@ _add(
     DATA,
     click.Argument(["out"], type=PATH),
     select_options("variable", "sample_dim", "transpose", "not_feature", "missing_chunks", "na"),
+    select_options("intersect_samples"),
     with_changes(
         *select_options("memory"),
         help="Refuse to start if more memory may be needed; default: 1GB, or more if necessary.",
@@ -180,7 +192,7 @@ _add(
 )
 _add(
     "select.plan",
-    click.Argument(["path"], type=PATH, required=False),
+    click.Argument(["path"], type=PATH, nargs=-1, callback=one_or_more),
     [
         Option(
             "--samples",
@@ -252,7 +264,9 @@ _add(
     help="""Select the features of PATH on which the labels depend most.
 
     PATH is a Zarr store (a matrix, VCF Zarr or AnnData; a folder or a URL), or a file: .h5ad,
-    .bed, .pgen, CSV, Parquet. The table of selected features is printed to stdout, everything
+    .bed, .pgen, CSV, Parquet. Several paths with the same samples, such as one file per
+    chromosome, are one matrix: pass them all, a pattern ('chr*.bed'), or a file that lists them
+    (@files.txt). The table of selected features is printed to stdout, everything
     else to stderr.
     """,
 )

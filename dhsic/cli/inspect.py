@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import ceil, prod
-from pathlib import Path
 from typing import Any
 
 import click
@@ -41,8 +40,10 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData
 from dhsic.sources.chunked import ChunkedArray, read_variable
 from dhsic.sources.codecs import CHECKSUMS, described
+from dhsic.sources.file_lists import expanded, short_name
 from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.ids import abbreviate
+from dhsic.sources.joined import parts_of
 from dhsic.sources.opening import on_disk, open_source, parent
 from dhsic.sources.options import dimension_names
 from dhsic.sources.plink import samples_table
@@ -61,15 +62,16 @@ SMALL_CHUNK = 1 << 20
 LARGE_BLOCK = 64 << 20
 
 
-def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
+def inspect(*, path: str | list[str], as_json: bool, **opening: Any) -> None:
     """Print the contents and layout of a store, and the memory of a selection."""
-    if is_result(path):
+    path = expanded(path)
+    if isinstance(path, str) and is_result(path):
         raise InputError(
             f"{path} is the result of a selection, not data. Use `dhsic report "
             f"{shlex.quote(path)}` to get a report, or dhsic.load (or xarray.open_zarr) in Python."
         )
     job = SelectJob(path, **opening)
-    with waiting(path):
+    with waiting(path if isinstance(path, str) else ""):
         source = open_source(path, **job.opening)
     filtered = job.filters.of(path, source, counting_on(Threads), job.missing_chunks)
     source, rows = filtered.features_of(source), filtered.samples
@@ -80,9 +82,11 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     sites = Sites.of(source, filtered.left_out)
     run = SelectionRun(BAHSIC(), source, np.empty(0), choose_runtime("threads"), rows=rows)
     promise, values = run.selector.memory_estimate(run)[0], _values(source, rows)
-    targets = dict(_targets(path, source, data) if store is None else _of_cells(path, store))
+    targets = dict(
+        _targets(path, source, data) if store is None else _of_cells(job.data_name, store)
+    )
     if job.target:
-        targets = {name: targets.get(name) or _of_target(job, name) for name in job.target}
+        targets = {name: targets.get(name) or _of_target(job, source, name) for name in job.target}
     matrices = {} if store is None else dict(_matrices(store))
     hint = in_options(whole_of(source).hint, click.get_current_context())
     if as_json:
@@ -103,12 +107,19 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
             "targets": targets,
             "promised_bytes": promise.total,
         }
+        facts |= {"files": _files(source)} if parts_of(source) else {}
         facts |= sites.plain() | {"values": values}
         echo_json(facts if store is None else facts | {"matrices": matrices})
         return
-    name = Path(path).name
     labelled_lines = [
-        ("data", f"{name}: {run.n_samples:,} samples x {source.n_features:,} features"),
+        ("data", f"{short_name(path)}: {run.n_samples:,} samples x {source.n_features:,} features"),
+        *(
+            (
+                "file",
+                f"{file['file']}: {file['n_samples']:,} samples x {file['n_features']:,} features",
+            )
+            for file in _files(source)
+        ),
         *([("filters", filters_told(filtered.left_out))] if filtered.left_out else []),
         *(
             [("values", _describe_storage(source, values))]
@@ -126,9 +137,22 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
         *(("variable", f"{name}: {what}") for name, what in matrices.items()),
         ("memory", f"selection with all samples: peak memory {promise}"),
     ]
-    good = ["The layout is good for feature selection."]
+    is_stored = layout is not None or isinstance(path, str)
+    good = ["The layout is good for feature selection."] if is_stored else []
     labelled_lines += [("advice", line) for line in ([hint] if hint else []) + (advised or good)]
     click.echo("\n".join(paragraph(label, text) for label, text in labelled_lines))
+
+
+def _files(source: AbstractSource) -> list[dict[str, Any]]:
+    """Name and size of each file of a source that joins several; [] for others."""
+    return [
+        {
+            "file": part.name,
+            "n_samples": part.source.n_samples,
+            "n_features": part.source.n_features,
+        }
+        for part in parts_of(source)
+    ]
 
 
 def _values(source: AbstractSource, rows: Index | None) -> str:
@@ -147,8 +171,10 @@ def _describe_storage(source: AbstractSource, values: str) -> str:
     return f"{source.dtype}, missing: {'NaN' if source.dtype.kind == 'f' else code}; {values}"
 
 
-def _about_file(path: str, source: AbstractSource) -> list[str]:
+def _about_file(path: str | list[str], source: AbstractSource) -> list[str]:
     """Advice on a file that is not a Zarr store; empty if it is read as fast as a store."""
+    if not isinstance(path, str):
+        return []
     if samples_table(on_disk(path)) is not None:
         return []
     memory_note = "The whole file is held in memory. " if source.in_memory else ""
@@ -158,9 +184,17 @@ def _about_file(path: str, source: AbstractSource) -> list[str]:
 
 
 def _targets(
-    path: str, source: AbstractSource, data: ChunkedArray | None
+    path: str | list[str], source: AbstractSource, data: ChunkedArray | None
 ) -> Iterator[tuple[str, str]]:
     """Yield variables along the samples that could be labels, with a summary of each."""
+    if not isinstance(path, str):
+        first = parts_of(source)[0]
+        store = anndata_of(first.data)
+        if store is not None:
+            yield from _of_cells(first.name, store)
+        else:
+            yield from _targets(first.name, first.source, first.source.chunked)
+        return
     if data is None:
         variables = dict(source.sample_coords())
         for name in OF_FAM if samples_table(on_disk(path)) is not None else ():
@@ -177,9 +211,10 @@ def _targets(
         yield name, _summary(read_variable(arrays[name], "fill"))
 
 
-def _of_target(job: SelectJob, name: str) -> str:
+def _of_target(job: SelectJob, source: AbstractSource, name: str) -> str:
     """Summary of a target that is not among the listed variables; InputError if it is absent."""
-    return _summary(labels_at(job.path, name, job.missing_chunks, "a variable of the data"))
+    data = job.path if isinstance(job.path, str) else source
+    return _summary(labels_at(data, name, job.missing_chunks, "a variable of the data"))
 
 
 def _of_cells(path: str, store: AbstractAnnData) -> Iterator[tuple[str, str]]:

@@ -22,6 +22,7 @@ from dhsic.selection.request import Request
 from dhsic.selectors import parameters_of, selector_of
 from dhsic.selectors.base import Selector
 from dhsic.sources.delimited import Delimited
+from dhsic.sources.file_lists import expanded, is_several, short_name
 from dhsic.sources.opening import is_table, is_text
 from dhsic.sources.options import MissingChunks, PloidyPolicy
 from dhsic.storage import store_at
@@ -32,7 +33,7 @@ from dhsic.storage.paths import check_place
 COMMAND = "dhsic select"
 #: Options that are files with lists of ids or regions; and all options that are paths.
 LISTS = ("keep", "remove", "extract", "exclude", "extract_regions", "exclude_regions")
-PATHS = ("path", "labels", "out", "truth", "effects", "loci", "checkpoint", *LISTS)
+PATHS = ("labels", "out", "truth", "effects", "loci", "checkpoint", *LISTS)
 #: Message if no labels are named.
 NO_TARGET = (
     "Missing option '--target'. Pass the labels: a variable of the store along the samples, or a "
@@ -73,6 +74,8 @@ class SelectJob:
     ploidy : {"scale", "count", "error"}
         Dosage of a haploid genotype in a diploid store, such as of males on X: scale to 0 or 2, as
         PLINK does; count its own alleles (0 or 1); or error.
+    intersect_samples : flag
+        For several paths whose samples differ: use only the samples that all of them have.
     pass_only : flag
         Exclude variants of VCF Zarr whose FILTER is not PASS; a missing FILTER (.) is not PASS.
     keep : FILE
@@ -222,7 +225,7 @@ class SelectJob:
         Submit the run to the cluster of --scheduler and return; see status, attach, cancel.
     """
 
-    path: str
+    path: str | list[str]
     target: tuple[str, ...] = ()
     pheno_name: tuple[str, ...] = ()
     event: str | None = None
@@ -248,6 +251,7 @@ class SelectJob:
     sample_dim: str | None = None
     transpose: bool = False
     not_feature: tuple[str, ...] = ()
+    intersect_samples: bool = False
     pass_only: bool = False
     keep: str | None = None
     remove: str | None = None
@@ -294,9 +298,13 @@ class SelectJob:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> SelectJob:
         """Create the job from the options of the command line."""
-        values = _without_names_of_plink({**options, "data": options["path"]})
+        path = expanded(options["path"])
+        values = _without_names_of_plink({**options, "data": ""})
         for name in PATHS:
             values[name] = absolute(values.get(name))
+        is_list = is_several(path)
+        values["path"] = [absolute(each) for each in path] if is_list else absolute(path)
+        values["data"] = short_name(path) if is_list else path
         values["covariates"] = tuple(str(absolute(spec)) for spec in values.get("covariates", ()))
         if not values["covariates"]:  # otherwise the tables contain the environments
             beside = (*values.get("covariate", ()), *values.get("environment", ()))
@@ -363,6 +371,11 @@ class SelectJob:
         )
 
     @property
+    def data_name(self) -> str:
+        """Path of the data for messages; for several, their number and names."""
+        return self.path if isinstance(self.path, str) else short_name(self.path)
+
+    @property
     def opening(self) -> dict[str, Any]:
         """Options for `dhsic.open_source`."""
         dim = self.sample_dim
@@ -376,14 +389,16 @@ class SelectJob:
             "missing_chunks": self.missing_chunks,
             "ploidy_policy": self.ploidy,
             "pass_only": self.pass_only,
+            "intersect_samples": self.intersect_samples,
         }
 
     @property
     def feature_categories(self) -> tuple[str, ...]:
         """Feature columns of a text table that are categories although they contain numbers."""
-        if not self.category or not (is_text(self.path) and Path(self.path).is_file()):
+        one = self.path if isinstance(self.path, str) and is_text(self.path) else ""
+        if not self.category or not Path(one).is_file():
             return ()
-        columns = {*(Delimited(self.path).names or ())} - {*self._not_features}
+        columns = {*(Delimited(one).names or ())} - {*self._not_features}
         return tuple(name for name in self.category if name in columns)
 
     @property
@@ -590,8 +605,9 @@ class SelectJob:
 
     def check_read(self, out: str, option: str = "--out") -> None:
         """Reject an output path that is also an input of the run; `option` is its option."""
+        paths = [self.path] if isinstance(self.path, str) else self.path
         read = {
-            "PATH": self.path,
+            **{"PATH" if len(paths) == 1 else path: path for path in paths},
             "--labels": self.labels,
             **{f"--covariates {spec}": split_columns(spec)[0] for spec in self.covariates},
             "--weights": None if self.weights is None else split_columns(self.weights)[0],

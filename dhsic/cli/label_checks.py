@@ -84,9 +84,11 @@ def refuse_coded(job: SelectJob, columns: Columns) -> None:
     for name, values in columns:
         n_of, beside = codes_in(values, allowed), "far from all other values"
         zeros = 0 if 0 in allowed else _zeros(name, values)
-        for code, sentence in likely_codes(repr(name), values):
+        are_times = job.event is not None and name == job.target[0]
+        for code, sentence in likely_codes(repr(name), values, are_times=are_times):
             if code not in allowed and code not in n_of:
-                warn(f"{sentence} If they are missing, pass {_na(name, code)} --drop-missing.")
+                na = f"--na {shlex.quote(f'{name}={written(code)}')}"
+                warn(f"{sentence} If they are missing, pass {na} --drop-missing.")
         if any(is_within(code, values) for code in n_of):
             beside = "and no other value repeats as often"
         if zeros and not n_of:
@@ -170,7 +172,7 @@ def _refuse_mixed(job: SelectJob, name: str, values: Array, place: Callable[[int
     remedy = f"If these are missing, pass {na} --drop-missing; else correct" if na else "Correct"
     remedy += " them; or, if labels are classes,"
     if odd.limits:
-        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.path)
+        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.data_name)
         lowest = "lowest" if odd.limits[0][0] == "<" else "highest"
         remedy = (
             f"{odd.limits[0]!r} means that a value is beyond a limit. Write numbers instead: "
@@ -202,7 +204,7 @@ def refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
     remedy = "If they are classes, leave this option out; otherwise write numbers"
     if change:
         which = "the first of the two numbers" if are_pairs else "only the numbers"
-        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.path)
+        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.data_name)
         remedy = f"Write {which}: {column.rewritten(change)}"
     what = f", but --label-kernel {kernel} needs numbers" if takes_numbers else ""
     classes = "" if takes_numbers else " If they are classes, pass --label-kernel multiclass."

@@ -84,7 +84,7 @@ def open_with_labels(
     if before is not None:
         return _add_labels(job, before, *_columns(job, before, table))
     try:
-        with waiting(job.path):
+        with waiting(job.path if isinstance(job.path, str) else ""):
             source = open_source(job.path, **job.opening, categories=categories)
     except InputError:  # the number of labels may show which axis has the samples
         n_labels = None if is_table(job.path) else _n_labels(job, table)
@@ -120,8 +120,8 @@ def _refuse_leaks(job: SelectJob, source: AbstractSource) -> None:
     if leaking_names:
         name = min(leaking_names)
         raise InputError(
-            f"{name!r} is also a column of {job.path}, and would be used as a feature that equals "
-            f"the labels. Exclude it with --not-feature {shlex.quote(name)}."
+            f"{name!r} is also a column of {job.data_name}, and would be used as a feature that "
+            f"equals the labels. Exclude it with --not-feature {shlex.quote(name)}."
         )
 
 
@@ -140,7 +140,8 @@ def _stored(job: SelectJob, name: str, source: AbstractSource | None = None) -> 
     """Read a variable of the store, or a column of the table that the source reads."""
     if source is not None and name in source.sample_coords():
         return source.sample_coords()[name]
-    return labels_at(job.path, name, job.missing_chunks, "a table of labels with --labels FILE")
+    data = job.path if source is None or isinstance(job.path, str) else source
+    return labels_at(data, name, job.missing_chunks, "a table of labels with --labels FILE")
 
 
 def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
@@ -248,7 +249,7 @@ def _stored_columns(
 
     def path_of(name: str) -> str:
         is_here = table is not None and name.removeprefix("#") in table.columns
-        return table.what if table is not None and is_here else job.path
+        return table.what if table is not None and is_here else job.data_name
 
     return [
         (name, column, path_of(name))
@@ -316,7 +317,7 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
     m, key_column = data.source.n_samples, job.sample_column
     names, count_rows = names_to_match(data.source, table.columns, wanted, key_column)
     if not job.by_position and (names is None or count_rows):
-        check_shared_columns(table, job.path, data.source, wanted)
+        check_shared_columns(table, job.data_name, data.source, wanted)
     if job.by_position:
         order = table.in_order(m)
         n = 0 if names is None else table.n_elsewhere(names, wanted)
@@ -364,8 +365,9 @@ def _refuse_turned(job: SelectJob, data: Labelled, table: Table, error: InputErr
         ):
             turned = "leave out --transpose" if job.transpose else "pass --transpose"
             raise InputError(
-                f"Column {name!r} of {table.what} contains names of columns of {job.path}, which "
-                f"are used as features ({abbreviate(values, 3)}). If they are samples, {turned}."
+                f"Column {name!r} of {table.what} contains names of columns of "
+                f"{job.data_name}, which are used as features ({abbreviate(values, 3)}). If they "
+                f"are samples, {turned}."
             ) from error
 
 

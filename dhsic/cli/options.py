@@ -196,6 +196,11 @@ def names(value: str | Sequence[str]) -> Sequence[str]:
     return value.split(",") if isinstance(value, str) else value
 
 
+def one_or_more(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) -> Any:
+    """Return the only one of several arguments, or a list of them; None without any."""
+    return paths[0] if len(paths) == 1 else [*paths] or None
+
+
 def _read(value: Any, names: tuple[str, ...], what: str, convert: Callable[[str], Any]) -> Any:
     """Convert text by `convert`; defaults and `names` are returned unchanged.
 

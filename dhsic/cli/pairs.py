@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -35,6 +34,7 @@ from dhsic.plans.time import Rates
 from dhsic.results.files import load
 from dhsic.results.views import carried_over, inflation_sentence
 from dhsic.simulation.truth import Truth, read_truth
+from dhsic.sources.file_lists import short_name
 from dhsic.storage.format import plain
 
 #: Columns that are not printed.
@@ -101,7 +101,7 @@ def _opened(job: SelectJob) -> Labelled:
     """Open data and labels, and print a description of them."""
     labelled = open_with_labels(job)
     size = f"{labelled.source.n_samples:,} samples x {labelled.source.n_features:,} features"
-    say("data", f"{Path(job.path).name}: {size}, {np.dtype(labelled.source.dtype).name}")
+    say("data", f"{short_name(job.path)}: {size}, {np.dtype(labelled.source.dtype).name}")
     if labelled.filtered.left_out:
         say("filters", filters_told(labelled.filtered.left_out))
     description = LabelDescription(job.labels_as, in_columns=True)

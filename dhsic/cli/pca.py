@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 import click
@@ -18,21 +18,22 @@ from dhsic.cli.console import counted, echo_json, heed_signals, say, seconds, sh
 from dhsic.cli.job import SelectJob
 from dhsic.cli.out import absolute, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
+from dhsic.joins.family_ids import family_ids
 from dhsic.joins.labels import Labelled
-from dhsic.joins.text import read_table
 from dhsic.passes.call_counts import counting_on
 from dhsic.relatedness import ComponentsRequest
-from dhsic.sources.opening import on_disk, open_source
-from dhsic.sources.plink import samples_table
+from dhsic.sources import AbstractSource
+from dhsic.sources.file_lists import short_name
+from dhsic.sources.opening import open_source
 from dhsic.storage.format import plain
 
 
-def _scores(path: str, components: xr.DataArray, given: Labelled) -> pd.DataFrame:
+def _scores(components: xr.DataArray, given: Labelled) -> pd.DataFrame:
     """Table of the components: one row per sample; sample names are the first columns."""
     scores = pd.DataFrame(components.to_numpy(), columns=components["components"].to_numpy())
     names = given.source.sample_names()
     if names is not None:
-        for i, (name, values) in enumerate(_ids(path, names).items()):
+        for i, (name, values) in enumerate(_ids(given.source, names).items()):
             scores.insert(i, name, given.filtered.samples_of(values))
     return scores
 
@@ -56,13 +57,13 @@ def pca(
     source = filtered.features_of(source)
     labelled = Labelled(source, None, None, filtered.samples, filtered=filtered)
     size = f"{source.n_samples:,} samples x {source.n_features:,} features"
-    say("data", f"{Path(job.path).name}: {size}, {np.dtype(source.dtype).name}")
+    say("data", f"{short_name(job.path)}: {size}, {np.dtype(source.dtype).name}")
     if filtered.left_out:
         say("filters", filters_told(filtered.left_out))
     heed = partial(heed_signals, click.get_current_context())
     with closing(job.runtime()) as runtime, runtime.polling_interrupt(heed):
         components = request.of(labelled, runtime)
-    scores = _scores(job.path, components, labelled)
+    scores = _scores(components, labelled)
     columns = {name: components[name].to_numpy() for name in ("eigenvalue", "share", "error")}
     table = pd.DataFrame({"component": scores.columns[-len(components["components"]) :], **columns})
     if job.out is not None and beside is not None:
@@ -84,13 +85,10 @@ def pca(
         tell(f"components in {shown(job.out)}, eigenvalues in {shown(absolute(beside) or '')}")
 
 
-def _ids(path: str, names: Array) -> dict[str, Array]:
+def _ids(source: AbstractSource, names: Array) -> dict[str, Array]:
     """Columns of sample names in PLINK's format: FID and IID for PLINK files, otherwise IID.
 
     `names` (m,) are used if the data are not PLINK files.
     """
-    table = samples_table(on_disk(path))
-    columns = {} if table is None else read_table(table).columns
-    if {"FID", "IID"} <= set(columns):
-        return {"#FID": columns["FID"], "IID": columns["IID"]}
-    return {"#IID": names}
+    ids = family_ids(source)
+    return {"#IID": names} if ids is None else {"#FID": ids[0], "IID": ids[1]}

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -51,6 +50,7 @@ from dhsic.selection.multi_output import numbered, of_classes, result_of
 from dhsic.selection.request import Request
 from dhsic.selection.run import SelectionRun
 from dhsic.simulation.truth import read_truth
+from dhsic.sources.file_lists import short_name
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.scaling import PRESENCE, Scale
 from dhsic.storage.checkpoint import Checkpoint
@@ -242,7 +242,7 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
     not_features = (
         f"; not features: {abbreviate(source.not_features)}" if source.not_features else ""
     )
-    say("data", f"{Path(job.path).name}: {size}, {np.dtype(source.dtype).name}{not_features}")
+    say("data", f"{short_name(job.path)}: {size}, {np.dtype(source.dtype).name}{not_features}")
     if filtered.left_out:
         say("filters", filters_told(filtered.left_out))
     if source.counted:
@@ -298,7 +298,7 @@ def _provenance(job: SelectJob, given: Labelled) -> dict[str, str | int]:
     """Attributes of the result: the command, data and labels."""
     return {
         **({"command": job.typed} if job.typed else {}),
-        "data": masked(job.data or job.path),
+        "data": masked(job.data or short_name(job.path)),
         "target": ", ".join(job.target),
         "labels": "; ".join(given.notes),
         **given.left_out,

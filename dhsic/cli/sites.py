@@ -6,16 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import zarr
 
 from dhsic.cli.console import counted
 from dhsic.joins.sexes import features_on_x
 from dhsic.sources import AbstractSource
 from dhsic.sources.chunked import member
+from dhsic.sources.ids import abbreviate
+from dhsic.sources.joined import parts_of
 from dhsic.sources.opening import parent
 from dhsic.sources.variants import ALLELES, FILTER, FilterColumn, n_multiallelic
 from dhsic.sources.vcz import DOSAGES, CallSource
-from dhsic.sources.views import whole_of
+from dhsic.sources.views import stored_positions, whole_of
 
 #: Explanation, for notes, of how haploid calls are used.
 USE_OF_HAPLOID = (
@@ -113,6 +116,9 @@ def _unread_dosages_note(source: AbstractSource, group: zarr.Group) -> str:
 
 def haploid_note(source: AbstractSource) -> str:
     """Return a note on chromosomes on which some samples have haploid calls; "" without any."""
+    if parts := parts_of(source):
+        notes = dict.fromkeys(haploid_note(part.source) for part in parts)
+        return _note_on_dosages(source) or next(filter(None, notes), "")
     base = whole_of(source)
     if isinstance(base, CallSource) and base.calls.is_genotype:
         is_autosomal = not source.sex_linked_features().size
@@ -152,6 +158,8 @@ def _note_on_dosages(source: AbstractSource) -> str:
             f"this .raw table has neither chromosomes nor known sexes: {IF_SEX_UNKNOWN} pass the "
             ".bed or .pgen file from which it was made, or sex as a covariate"
         )
+    if single := _single_in_males(source):
+        return single
     if not n_on_x:
         return ""
     if sexes.by_calls:
@@ -164,6 +172,22 @@ def _note_on_dosages(source: AbstractSource) -> str:
     return (
         f"{n_males:,} of {m:,} samples are male: on X{recognised} their calls count 0 or 2; "
         f"{USE_OF_HAPLOID}"
+    )
+
+
+def _single_in_males(source: AbstractSource) -> str:
+    """Return a note on common features in which males count 0 or 1, females 0, 1 or 2; or ""."""
+    assert source.on_x is not None, "sexes are known"
+    at = np.flatnonzero(np.isin(stored_positions(source), source.on_x.single))
+    names = source.feature_names()
+    if not at.size or names is None:
+        return ""
+    listed = abbreviate(names[at], 3)
+    return (
+        f"in at least {counted(at.size, 'feature')} ({listed}), males (SEX 1) count 0 or 1 and "
+        "females 0, 1 or 2, as on chromosome X. The values depend on sex, and so do their ranks if "
+        "the labels depend on it. Then pass --covariate SEX, or leave these features out "
+        "(--exclude), or pass the .bed or .pgen file from which this table was made"
     )
 
 

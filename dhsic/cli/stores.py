@@ -22,11 +22,14 @@ from dhsic.errors import InputError
 from dhsic.memory import human, peak_bytes
 from dhsic.simulation import simulate_genotypes
 from dhsic.simulation.truth import truth_path
+from dhsic.sources.file_lists import expanded
 from dhsic.sources.ids import abbreviate
 from dhsic.storage.paths import check_place
 
 #: Options of `dhsic.open_source` that a conversion accepts.
-OPENING = ("variable", "sample_dim", "missing_chunks", "not_features", "na")
+OPENING = (
+    *("variable", "sample_dim", "missing_chunks", "not_features", "na", "intersect_samples"),
+)
 
 
 def simulate(*, path: str, zarr_format: str, force: bool, as_json: bool, **options: Any) -> None:
@@ -68,7 +71,7 @@ def simulate(*, path: str, zarr_format: str, force: bool, as_json: bool, **optio
 
 def convert(
     *,
-    path: str,
+    path: str | list[str],
     out: str,
     memory: int | None,
     zarr_format: str,
@@ -79,6 +82,7 @@ def convert(
 ) -> None:
     """Convert data to a Zarr store, and print what it contains."""
     started = time.perf_counter()
+    path = expanded(path)
     arguments = SelectJob(path, **opening).opening
     shown = sys.stderr.isatty() if progress is None else progress
     with tqdm(unit="B", unit_scale=True, desc="convert", leave=False, disable=not shown) as bar:

@@ -35,6 +35,7 @@ from dhsic.errors import DataError, InputError, MemoryBudgetError
 from dhsic.memory import available_bytes, resident_bytes
 from dhsic.renamed import takes_former_names
 from dhsic.sources.chunked import member
+from dhsic.sources.file_lists import expanded, is_several
 from dhsic.sources.opening import on_disk, open_source, opener_of
 from dhsic.sources.options import MissingChunks, OpenOptions
 from dhsic.sources.stores import guarded
@@ -79,6 +80,7 @@ def convert(
     missing_chunks: MissingChunks = "error",
     not_features: Sequence[str] = (),
     na: Sequence[str] = (),
+    intersect_samples: bool = False,
     memory_limit: int | None = None,
     zarr_format: Literal[2, 3] = 3,
     overwrite: bool = False,
@@ -96,7 +98,7 @@ def convert(
         Any data that `open_source` reads; a text table may be larger than memory.
     out : path
         Folder of the store, such as ``out.zarr``.
-    variable, sample_dim, missing_chunks, not_features, na
+    variable, sample_dim, missing_chunks, not_features, na, intersect_samples
         See `open_source`; columns that are not features become variables along the samples.
     memory_limit : int, optional
         Memory limit of this process in bytes; by default 1 GB, or more if chunks need it.
@@ -136,7 +138,8 @@ def convert(
         not_features=not_features,
         na=na,
     )
-    matrix, content = _opened(X, options)
+    X = expanded(X)
+    matrix, content = _opened(X, options, intersect_samples)
     d, m = matrix.shape[:2]
     chunks = good_chunks(d, m, matrix.value_bytes)
     passes, max_values = _planned(matrix, chunks, memory_limit)
@@ -200,7 +203,11 @@ def _place(out: str | PathLike[str], *, overwrite: bool) -> Path:
     return path
 
 
-def _opened(X: Any, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
+def _opened(
+    X: Any,
+    options: OpenOptions,
+    intersect_samples: bool = False,  # noqa: FBT001, FBT002  # passed by one caller
+) -> tuple[AbstractMatrix, Content]:
     """Open the data; return the matrix, and its metadata and labels."""
     if opener_of(X) is open_table:
         return _text(on_disk(X), options)
@@ -211,6 +218,7 @@ def _opened(X: Any, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
         missing_chunks=options.missing_chunks,
         not_features=options.not_features,
         na=options.na,
+        intersect_samples=intersect_samples,
     )
     calls = getattr(source, "calls", None)
     if calls is not None and calls.mask is not None and source.dtype.kind == "u":
@@ -254,7 +262,9 @@ def _planned(
 
 
 def _stamp(X: Any) -> list[int]:
-    """Return size and modification time of a file, to detect changes; [] for other data."""
+    """Return size and modification time of files, to detect changes; [] for other data."""
+    if is_several(X):
+        return [number for each in X for number in _stamp(each)]
     path = as_path(X) if isinstance(X, str | PathLike) and not is_url(X) else None
     if path is None or not path.is_file():
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from os import PathLike
@@ -14,12 +15,13 @@ import zarr
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
 from dhsic.joins.text import phenotype, read_table, typed
-from dhsic.joins.variables import anndata_of
+from dhsic.joins.variables import along_samples, anndata_of
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AbstractAnnData, AnnDataStore, axes_of
-from dhsic.sources.chunked import arrays_of, read_array
+from dhsic.sources.chunked import arrays_of, read_array, read_variable
 from dhsic.sources.ids import is_id
+from dhsic.sources.joined import Part, parts_of
 from dhsic.sources.opening import on_disk, parent
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, dimension_names, text
 from dhsic.sources.packing import (
@@ -81,8 +83,9 @@ class Content:
                 content.of_group = dict(group.attrs)
                 content._add_arrays(group, source)
             content.add_names(source.names)
-        if isinstance(X, str | PathLike) and (path := samples_table(on_disk(X))) is not None:
-            content._add_phenotypes(path)
+        parts = parts_of(source)
+        content._add_phenotypes(parts[0] if parts else Part(source, "", X))
+        content._add_variables(parts[:1])
         content.add_sexes(source.on_x, source.n_features)
         if source.missing_code is not None and source.dtype.kind in "iu":
             content.attributes.setdefault(MISSING, int(source.missing_code))
@@ -163,11 +166,25 @@ class Content:
                 if len(values) == sizes[axis] and values.dtype.kind in "biufOSUT":
                     self.values[self._free(name)] = (dim,), values
 
-    def _add_phenotypes(self, path: str) -> None:
-        for name in read_table(path).columns:
+    def _add_phenotypes(self, part: Part) -> None:
+        """Add the columns of the table of samples of PLINK files."""
+        path = samples_table(on_disk(part.data)) if isinstance(part.data, str | PathLike) else None
+        for name in () if path is None else read_table(path).columns:
             if not is_id(name):
                 with suppress(InputError):  # the column has only missing codes
-                    self.values[name] = self.dims[1:2], phenotype(path, name)
+                    values = part.samples_of(phenotype(str(path), name))
+                    self.values[name] = self.dims[1:2], values
+
+    def _add_variables(self, parts: Iterable[Part]) -> None:
+        """Add the variables along the samples of the stores of some of several files."""
+        for part in parts:
+            chunked = part.source.chunked
+            group = None if chunked is None else parent(chunked.opened())
+            arrays = {} if group is None else arrays_of(group)
+            for name in along_samples(arrays, part.source):
+                if arrays[name].ndim == 1 and name not in self.values:
+                    values = part.samples_of(read_variable(arrays[name], "fill"))
+                    self.values[name] = self.dims[1:2], values
 
     def add_sexes(self, on_x: DosagesOnX | None, d: int) -> None:
         """Add the codes of SEX; without chromosomes, also the mask (d,) of the features on X."""

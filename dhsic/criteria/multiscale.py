@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from dhsic.linalg.symmetric import LowRankSymmetric
 #: Widths of the kernel on ranks, as fractions of their range, and their shares in the combination;
 #: the widest kernel is linear.
 WIDTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
-SHARES = np.array([0.7, 0.1, 0.06, 0.05, 0.045, 0.045])
+SHARES = np.array([0.74, 0.06, 0.04, 0.03, 0.04, 0.09])
 #: Widths and shares for features with three values: a kernel of the value itself, and a kernel of
 #: all differences between levels.
 LEVEL_WIDTHS = (1.0, 1 / 8)
@@ -181,9 +181,16 @@ class Multiscale:
 
         See `dhsic.criteria.unbalanced`; it is 0 if no correction is needed.
         """
-        b, family = self.labels.B[:, 0], self.ranks
+        b = self.labels.B[:, 0]
         if not self.bends or self.labels.B.shape[1] > 1 or not is_unbalanced(b):
             return 0.0
+        if self.has_covariates:
+            return self.drawn_tail_bend()
+        return _tail_bend_of_classes(b.size, round(self.rarer_share * b.size))
+
+    def drawn_tail_bend(self) -> float:
+        """Compute `tail_bend` from random sets of members of the rarer class."""
+        b, family = self.labels.B[:, 0], self.ranks
         moments, log_ps = self.moments(self.untied), []
         for sums in drawn_sums(rank_basis(self.n_samples, N_FUNCTIONS), b):
             T = (family.weights @ np.square(sums).T)[:, None] * self.labels.mu[0] / self.n_samples
@@ -311,6 +318,14 @@ class FeatureScores:
         """Set the scores of the features at the positions `which` to those in `other`."""
         for name in ("log_p", "hsic", "width", "shape"):
             getattr(self, name)[which] = getattr(other, name)
+
+
+@lru_cache(256)
+def _tail_bend_of_classes(m: int, k: int) -> float:
+    """Coefficient `Multiscale.tail_bend` for two classes of k and m - k samples."""
+    b = np.where(np.arange(m) < k, m - k, -k) / np.sqrt(float(m) * k * (m - k))
+    labels = LabelDirections(b[:, None], np.ones((1, 1)), np.ones(1))
+    return Multiscale.of(labels, np.full((m, 1), m**-0.5)).drawn_tail_bend()
 
 
 def tails(

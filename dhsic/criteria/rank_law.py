@@ -24,7 +24,7 @@ from functools import lru_cache
 import numpy as np
 
 from dhsic._typing import Float
-from dhsic.criteria.mixture import ALL, CROSSINGS, PLACES, POINTS, REACH, Correction, Z
+from dhsic.criteria.mixture import ALL, CROSSINGS, PLACES, Correction, Parabola, Z
 from dhsic.criteria.null import log_tail
 from dhsic.linalg.symmetric import LowRankSymmetric
 
@@ -107,21 +107,14 @@ def log_ratio_tail(terms: Float, nu: float, t: Float) -> Float:
     crossing, top = tried[every, at], heights[every, at]
     ratios = 2.0 * coefficients / (1.0 - 2.0 * crossing[:, None] * coefficients)
     width = 1.0 / np.sqrt(0.5 * (ratios**2 @ times) + crossing**-2)
-    u = REACH * (np.arange(POINTS) + 0.5) / POINTS
-    y = width[:, None] * np.sinh(u)
-    bend = 0.25 / (end + crossing)[:, None]
-    s = crossing[:, None] + 1j * y + bend * y**2
-    slope = width[:, None] * np.cosh(u) * (1j + 2.0 * bend * y)
-    exponent = -np.log(s)
-    for column, n in zip(coefficients.T, times, strict=True):
-        exponent -= 0.5 * n * np.log(1.0 - 2.0 * column[:, None] * s)
-    values = (np.exp(exponent - top[:, None]) * slope).imag.sum(axis=1) * (REACH / POINTS) / np.pi
+    path = Parabola.through(crossing, end, width)
+    values = path.integral(coefficients, 0.5 * times, top)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_p[inside] = np.minimum(top + np.log(values), 0.0)
     return log_p
 
 
-@lru_cache(256)
+@lru_cache(1024)
 def _correction(weights: tuple[float, ...], mu: tuple[float, ...], nu: int) -> Correction:
     """Correction of log p-values by Pearson's type III distribution, as a table by z and skewness.
 
@@ -310,7 +303,7 @@ def _plain(values: Float) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in np.atleast_2d(values).tolist())
 
 
-@lru_cache(64)
+@lru_cache(256)
 def _ratios_of_orthonormal(
     weights: tuple[tuple[float, ...], ...],
     mu: tuple[tuple[float, ...], ...],

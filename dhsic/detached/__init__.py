@@ -17,6 +17,7 @@ from dhsic.kernels.labels import SELF
 from dhsic.passes.call_counts import counting_on
 from dhsic.selection.request import Request
 from dhsic.selectors import selector_of
+from dhsic.sources.file_lists import expanded, is_several
 from dhsic.storage.checkpoint import Checkpoint
 
 __all__ = ["Run", "attach", "submit"]
@@ -29,7 +30,7 @@ SAID_OTHERWISE = {
 
 
 def submit(
-    data: str | PathLike[str],
+    data: str | PathLike[str] | Sequence[str | PathLike[str]],
     target: Any,
     *,
     method: str = "bahsic",
@@ -44,6 +45,7 @@ def submit(
     variable: str | None = None,
     missing_code: int | Sequence[int] | str | None = "auto",
     pass_only: bool = False,
+    intersect_samples: bool = False,
     filters: Filters | None = None,
     by_position: bool = False,
     event: Any = None,
@@ -59,8 +61,9 @@ def submit(
 
     Parameters
     ----------
-    data : path or URL
-        A Zarr array or VCF Zarr store that the workers and this process read at the same path.
+    data : path or URL, or list of these
+        A Zarr array or VCF Zarr store that the workers and this process read at the same path; or
+        several files, as in `dhsic.open_source`.
     target : str, array or None
         Labels, or the name of the variable of `data` that holds them; None with
         ``label_kernel="self"``.
@@ -79,6 +82,8 @@ def submit(
         Certificates for `scheduler`; those of Dask's configuration by default.
     missing_code : int, sequence of int, None or "auto"
         Integers that stand for missing values, see `dhsic.open_source`.
+    intersect_samples : bool
+        For several files: use only the samples that all files have, see `dhsic.open_source`.
     covariates, feature_groups : array, or str for groups
         See `dhsic.select`; they are stored in the checkpoint and must be small.
 
@@ -99,7 +104,7 @@ def submit(
     """
     from dhsic.runtime.dask import DaskRuntime
 
-    path = _path_of(data)
+    path = _paths_of(expanded(data))
     _check_parameters(parameters, has_labels=target is not None)
     request = Request.of(
         selector_of(method, n_features_to_select, parameters),
@@ -112,6 +117,7 @@ def submit(
         variable=variable,
         missing_code=missing_code,
         pass_only=pass_only,
+        intersect_samples=intersect_samples,
         filters=filters,
         event=event,
         entry=entry,
@@ -123,8 +129,13 @@ def submit(
     return Run(folder, client=run_client, scheduler=scheduler, security=security)
 
 
+def _paths_of(data: Any) -> str | list[str]:
+    """Return the URL, or the absolute path, at which workers read the data; a list for several."""
+    return [_path_of(each) for each in data] if is_several(data) else _path_of(data)
+
+
 def _path_of(data: Any) -> str:
-    """Return the URL, or the absolute path, at which workers read the data."""
+    """Return the URL, or the absolute path, at which workers read a file."""
     if not isinstance(data, str | PathLike):
         raise InputError(
             f"data is of type {type(data).__name__}, in the memory of this process, but a detached "

@@ -12,8 +12,7 @@ from dhsic.errors import InputError
 from dhsic.independence import positions_of
 from dhsic.joins.id_lists import features_listed
 from dhsic.joins.labels import Labelled
-from dhsic.joins.places import described
-from dhsic.sources.views import stored_positions, whole_of
+from dhsic.sources.views import described, stored_positions, whole_of
 from dhsic.validation import as_array
 
 
@@ -49,8 +48,10 @@ def _features(name: str, features: Any, given: Labelled) -> Index | None:
         chosen = positions_of(as_array(features, name), whole.n_features, name)
     here: Index = np.flatnonzero(np.isin(stored, chosen))
     if not here.size:
+        n = chosen.size
+        which = f"all {n:,} features" if n > 1 else "the only feature"
         raise InputError(
-            f"The filters exclude all {chosen.size:,} features of {name}=, so there are no pairs. "
+            f"The filters exclude {which} of {name}=, so there are no pairs. "
             f"Pass other features as {name}=, or fewer filters."
         )
     return here

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,6 +20,13 @@ from dhsic.validation import refuse_dtype
 #: Maximum number of distinct whole numbers of a covariate that may be codes for groups. Two groups
 #: give the same test as one number.
 MOST_CODES = 20
+#: Words in names of covariates that are numbers of things, such as plates, and not measured.
+THINGS_WITH_CODES = re.compile(
+    r"(?<![a-z])(plate|batch|site|cent(er|re)|run|lane|array|chip|cohort|ward|hospital|donor|flowcell"
+    r"|library|operator|technician|scanner|clinic|study|country|region|postcode|zip)"
+    r"(?=$|[^a-z]|s\b|id|no|nr|num|code)",
+    re.IGNORECASE,
+)
 
 
 def covariates_of(given: Any) -> Array:
@@ -63,38 +71,85 @@ def design_of(name: str, values: Array) -> Array:
     return design(name, column)
 
 
-def may_be_codes(values: Array) -> bool:
-    """Whether a covariate (m,) is whole numbers, few and repeated, like codes for groups.
+def may_be_codes(values: Array, name: object = "") -> bool:
+    """Whether a covariate (m,) is numbers that repeat, like codes for groups.
+
+    They are few, and whole numbers or numbers with one decimal, such as 1.1, 1.2 and 2.1 for a site
+    and a batch. If its `name` is one of things that have codes (`THINGS_WITH_CODES`), whole numbers
+    may be many.
 
     >>> may_be_codes(np.repeat([11000, 11001, 11004], 5)), may_be_codes(np.repeat([0, 1], 5))
+    (True, False)
+    >>> may_be_codes(np.repeat([1.1, 1.2, 2.1], 5)), may_be_codes(np.repeat([1.15, 1.2, 2.1], 5))
+    (True, False)
+    >>> plates = np.repeat(np.arange(40), 2)
+    >>> may_be_codes(plates, "plate_nr"), may_be_codes(plates, "age")
     (True, False)
     """
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         return False
     distinct = np.unique(values)
     n, is_whole = len(distinct), bool((distinct == np.floor(distinct)).all())
-    return is_whole and 2 < n <= MOST_CODES and OF_A_CLASS * n <= values.size
+    if n <= 2 or not _have_one_decimal(distinct):
+        return False
+    if is_whole and names_codes(name):
+        return n < values.size
+    return n <= MOST_CODES and OF_A_CLASS * n <= values.size
+
+
+def _have_one_decimal(distinct: Array) -> bool:
+    """Whether numbers are whole, or have at most one decimal; infinite numbers have none."""
+    tenths = distinct * 10.0
+    return bool(np.isfinite(tenths).all() and np.isclose(tenths, np.rint(tenths), 0, 1e-6).all())
+
+
+def _have_two_counts(distinct: Array) -> bool:
+    """Whether sorted numbers with one decimal count within each whole number: 1.1, 1.2, 2.1, ...
+
+    The first decimal is the same for each whole number, 0 or 1. Measurements such as 36.9 and 37.0
+    start anywhere, and have all decimals.
+    """
+    parts, decimals = np.divmod(np.rint(distinct * 10.0).astype(np.int64), 10)
+    first = decimals[np.searchsorted(parts, parts)]
+    counts = decimals - first == np.arange(len(parts)) - np.searchsorted(parts, parts)
+    is_first_equal = bool((first == first[0]).all()) and first[0] in (0, 1)
+    are_several = 1 <= parts[0] < parts[-1] and bool((decimals > first).any())
+    return bool(are_several and is_first_equal and counts.all() and decimals.max() < 9)
+
+
+def names_codes(name: object) -> bool:
+    """Whether the name of a covariate is one of things that are numbered, not measured.
+
+    >>> [names_codes(name) for name in ("Batch", "plate_nr", "siteID", "opposite", "weight")]
+    [True, True, True, False, False]
+    """
+    return isinstance(name, str) and THINGS_WITH_CODES.search(name) is not None
 
 
 def taken_as_number(name: object, values: Array, remedy: str) -> str:
     """Return a sentence if a covariate (m,) may be codes for groups but is a number; else ""."""
-    if not may_be_codes(values):
+    if not may_be_codes(values, name):
         return ""
     distinct = np.unique(values)
+    whole = "whole " if (distinct == np.floor(distinct)).all() else ""
     return (
-        f"covariate {name!r} has {len(distinct)} distinct whole numbers from {distinct[0]:.15g} "
+        f"covariate {name!r} has {len(distinct)} distinct {whole}numbers from {distinct[0]:.15g} "
         f"to {distinct[-1]:.15g} and is used as a number (a straight line); if they are codes for "
         f"groups, {remedy}"
     )
 
 
 def warn_of_codes(columns: Iterable[tuple[Any, Array]], remedy: Callable[..., str]) -> None:
-    """Warn of covariates (m,), by name, that are probably codes for groups: none is near 0.
+    """Warn of covariates (m,), by name, that are probably codes for groups.
 
+    Their name says so, or they are whole numbers of which none is near 0, or counts of two parts.
     `remedy` returns the advice for a `name`.
     """
     for name, values in columns:
-        if may_be_codes(values) and values.min() > MOST_CODES:
+        if not may_be_codes(values, name):
+            continue
+        are_codes = names_codes(name) or _have_two_counts(np.unique(values))
+        if are_codes or bool((values == np.floor(values)).all() and values.min() > MOST_CODES):
             sentence = taken_as_number(name, values, remedy(name=name))
             warn(f"C{sentence[1:]}.")
 

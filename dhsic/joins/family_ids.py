@@ -16,6 +16,7 @@ from dhsic.joins.keys import FAMILY, SAMPLE, as_text
 from dhsic.joins.table import RowOrder
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import plain
+from dhsic.sources.joined import parts_of
 from dhsic.sources.plink import AbstractPlinkSource
 from dhsic.sources.views import whole_of
 
@@ -25,6 +26,10 @@ NO_FAMILY = ("0", "")
 
 def family_ids(source: AbstractSource) -> tuple[Array, Array] | None:
     """Return FID and IID of all samples in the files of a source; None if they have no FID."""
+    for part in parts_of(source):
+        ids = family_ids(part.source)
+        if ids is not None:
+            return part.samples_of(ids[0]), part.samples_of(ids[1])
     whole = whole_of(source)
     return whole.files.family_ids() if isinstance(whole, AbstractPlinkSource) else None
 

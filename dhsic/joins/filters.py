@@ -22,7 +22,7 @@ from dhsic.joins.filtered import OF_SAMPLES, Filtered
 from dhsic.joins.frame_rows import names_of
 from dhsic.joins.hardy_weinberg import is_in_equilibrium
 from dhsic.joins.id_lists import features_listed, samples_listed
-from dhsic.joins.places import chromosome_codes, described, features_at
+from dhsic.joins.places import chromosome_codes, features_at
 from dhsic.joins.regions import Regions
 from dhsic.joins.sexes import (
     BY_SEX,
@@ -36,10 +36,11 @@ from dhsic.joins.sexes import (
 )
 from dhsic.joins.variables import labels_at, values_of_features
 from dhsic.sources import AbstractSource
+from dhsic.sources.file_lists import is_several
 from dhsic.sources.options import MissingChunks
 from dhsic.sources.sexes import DIPLOID, dosages_of
 from dhsic.sources.values import Alleles
-from dhsic.sources.views import SubsetSource
+from dhsic.sources.views import SubsetSource, described
 from dhsic.validation import is_number
 
 #: Number of features per block when haploid calls are counted.
@@ -152,6 +153,7 @@ class Filters:
     ) -> Filtered:
         """Apply the filters by name, position and condition, which do not read feature values."""
         self._check()
+        passed, data = data, source if is_several(data) else data
         keep_if, extract_if = (
             None if said is None else Condition.of(said, name)
             for name, said in (("keep_if", self.keep_if), ("extract_if", self.extract_if))
@@ -172,7 +174,7 @@ class Filters:
             if name in known:
                 return known[name].read(slice(0, source.n_features))
             return values_of_features(
-                data, name, source, missing_chunks, what="extract_if", otherwise=otherwise
+                passed, name, source, missing_chunks, what="extract_if", otherwise=otherwise
             )
 
         samples, features = (
@@ -381,8 +383,10 @@ class _RemainingMask:
         if self.out[name] == before:
             other_filters = [f"{other}=" for other in self.out if other != name]
             beside = f" that remain after {', '.join(other_filters)}" if other_filters else ""
+            which = f"all {before:,} {self.noun}" if before > 1 else f"the only {self.noun[:-1]}"
+            beside = beside if before > 1 else beside.replace("remain", "remains")
             raise InputError(
-                f"{name}= removes all {before:,} {self.noun}{beside}. Compare it with the data "
+                f"{name}= removes {which}{beside}. Compare it with the data "
                 "(dhsic inspect), or do not use this filter."
             )
 

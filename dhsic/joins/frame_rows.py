@@ -15,9 +15,10 @@ import pandas as pd
 
 from dhsic._typing import Array
 from dhsic.errors import InputError
+from dhsic.joins.counted_rows import refuse_other_order, refuse_shuffled_index
 from dhsic.joins.keys import as_text, free, is_count, is_whole, names_rows
 from dhsic.joins.likeness import difference, renaming_expression
-from dhsic.joins.table import RowOrder, Table
+from dhsic.joins.table import BY_POSITION, RowOrder, Table
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import PARENTS, abbreviate, is_id, plain
 from dhsic.validation import as_array
@@ -116,6 +117,8 @@ def join(
     """
     ids = [] if by_position else [c for c in id_columns(labels) if plain(c) not in PARENTS]
     if not ids:
+        if names is None and not by_position:
+            _check_numbered(labels, what)
         check_order(names, labels, what, remedy, by_position=by_position)
         return None
     columns = {str(name): np.asarray(labels[name]) for name in ids}
@@ -126,6 +129,16 @@ def join(
         columns[str(index.name or "index")] = np.asarray(index)
     m = len(labels) if row_names is None else len(row_names)
     return Table(what, columns).by_name(row_names, m, count_rows=count_rows)
+
+
+def _check_numbered(labels: Any, what: str) -> None:
+    """Refuse pandas labels that number their rows in another order; X has no sample names."""
+    if not hasattr(labels, "iloc"):
+        return
+    refuse_shuffled_index(what, np.asarray(labels.index))
+    if labels.ndim > 1 and labels.shape[1] > 1:
+        columns = {str(name): np.asarray(labels.iloc[:, i]) for i, name in enumerate(labels)}
+        refuse_other_order(what, columns, (), BY_POSITION)
 
 
 def names_are_given(names: Array | None) -> bool:

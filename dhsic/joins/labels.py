@@ -57,6 +57,7 @@ from dhsic.kernels.ordinal import as_levels, levels_of
 from dhsic.kernels.risk_sets import CENSORED, is_censored
 from dhsic.linalg.blocks import Blocks
 from dhsic.sources import AbstractSource
+from dhsic.sources.file_lists import expanded, is_several
 from dhsic.sources.ids import NAMELESS, abbreviate, is_id, plain
 from dhsic.sources.opening import (
     is_table,
@@ -169,7 +170,7 @@ class Inputs:
         **opening
             Options of `dhsic.open_source`.
         """
-        data, target, covariates = map(in_pandas, (data, target, covariates))
+        data, target, covariates = map(in_pandas, (expanded(data), target, covariates))
         passed, weights = data, in_pandas(sample_weight)
         if isinstance(weights, str) and (isinstance(data, pd.DataFrame) or is_table(data)):
             not_features = (*not_features, weights)
@@ -195,17 +196,18 @@ class Inputs:
 
         It is None if there are no labels, if they are matched by name, or if a table contains them.
         """
-        if self._holds_labels:
+        several = is_several(self.data)
+        if self._holds_labels and (not several or names_said(self.target)):
             return None
-        labels, _ = self._values
+        labels = self.target if several else self._values[0]
         may_be_some = self.filters is not None and names_of(self.target) is not None
         is_matched = not self.by_position and (may_be_some or bool(id_columns(self.target)))
         return None if labels is None or is_matched else len(labels)
 
     @property
     def _holds_labels(self) -> bool:
-        """Whether the data are a table with label columns, which are read with its features."""
-        return "not_features" in self.opening and is_table(self.data)
+        """Whether labels are read with the features: columns of a table, or of several files."""
+        return is_several(self.data) or ("not_features" in self.opening and is_table(self.data))
 
     @cached_property
     def _values(self) -> tuple[Array | None, Any]:
@@ -406,7 +408,8 @@ def _columns_apart(
     If the data are a table, these include the columns of labels and covariates. The result is {} if
     there are none.
     """
-    if not_features and isinstance(data, np.ndarray | list | tuple):
+    is_array = isinstance(data, np.ndarray | list | tuple) and not is_several(data)
+    if not_features and is_array:
         raise InputError(
             f"not_features={[*not_features]!r} lists feature names, but the features of an array "
             "have no names. Delete columns by their positions instead: X = numpy.delete(X, [3], "

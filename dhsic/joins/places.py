@@ -15,7 +15,7 @@ from dhsic.errors import InputError
 from dhsic.joins.keys import as_text
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource
-from dhsic.sources.columns import NAME, STRETCH, Column
+from dhsic.sources.columns import STRETCH, Column
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.variants import (
     CONTIG,
@@ -24,6 +24,7 @@ from dhsic.sources.variants import (
     chromosome_names,
     plink_numbers,
 )
+from dhsic.sources.views import described
 
 #: Pattern of a range of chromosomes, and of an interval on one.
 SPAN = re.compile(r"(?:chr)?(\d+)-(?:chr)?(\d+)", re.IGNORECASE)
@@ -121,20 +122,6 @@ def features_at(said: Any, known: Mapping[str, Column]) -> Mask:
             "as 6:25000000-34000000."
         )
     return mask
-
-
-def described(source: AbstractSource) -> Mapping[str, Column]:
-    """Return the annotations of features as columns, by name; the feature names are ``feature``."""
-    columns = source.feature_columns()
-    if columns is not None:
-        return columns
-    known, names = dict(source.feature_coords()), source.feature_names()
-    if names is not None:
-        known[NAME] = names
-    return {
-        name: Column(source.n_features, np.asarray(values).dtype, np.asarray(values).__getitem__)
-        for name, values in known.items()
-    }
 
 
 def chromosome_codes(source: AbstractSource) -> tuple[Index, Array] | None:

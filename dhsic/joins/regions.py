@@ -12,11 +12,12 @@ import numpy as np
 
 from dhsic._typing import Index, Mask
 from dhsic.errors import InputError, warn
-from dhsic.joins.places import chromosome_codes, described
+from dhsic.joins.places import chromosome_codes
 from dhsic.sources import AbstractSource
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.variants import POSITION, chromosome_name, plink_numbers
+from dhsic.sources.views import described
 
 #: First words of lines of BED that are not regions.
 OF_BROWSERS = ("track", "browser")

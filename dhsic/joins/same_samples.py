@@ -18,6 +18,7 @@ from dhsic.errors import warn
 from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block
 from dhsic.sources.ids import abbreviate
+from dhsic.sources.joined import parts_of
 from dhsic.sources.sparse import SparseSource
 from dhsic.sources.stored_sparse import StoredSparse
 from dhsic.sources.views import SubsetSource, whole_of
@@ -103,7 +104,8 @@ def repeated_samples(source: AbstractSource, rows: Index | None) -> tuple[list[l
 
 def first_values(source: AbstractSource, rows: Index | None) -> Array | None:
     """Stored values (m, c) of the first features; None if too few of them are continuous."""
-    is_sparse = isinstance(whole_of(source), StoredSparse | SparseSource)  # mostly 0
+    wholes = [whole_of(part.source) for part in parts_of(source)] or [whole_of(source)]
+    is_sparse = any(isinstance(one, StoredSparse | SparseSource) for one in wholes)  # mostly 0
     if is_sparse or source.dosages or source.n_features < FEWEST:
         return None
     first = _values(source, np.arange(min(source.n_features, READ)), rows)

@@ -10,6 +10,7 @@ from dhsic._typing import Float, Index, Mask
 from dhsic.errors import warn
 from dhsic.joins.places import chromosome_codes
 from dhsic.sources import AbstractSource
+from dhsic.sources.joined import parts_of
 from dhsic.sources.sexes import DIPLOID
 from dhsic.sources.values import Alleles
 from dhsic.sources.vcz import CallSource
@@ -63,6 +64,9 @@ def full_dosages(source: AbstractSource) -> Float:
 
     It is the ploidy of the data, or 1 for features with haploid calls that are not scaled.
     """
+    if parts := parts_of(source):
+        stored = np.concatenate([full_dosages(part.source) for part in parts])
+        return source.of_features(stored)
     full = np.full(source.n_features, float(source.ploidy or DIPLOID))
     whole = whole_of(source)
     if not isinstance(whole, CallSource) or whole.calls.policy != "count":

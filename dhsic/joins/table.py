@@ -29,7 +29,7 @@ column with a different word in every row is an id column, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -38,6 +38,7 @@ import pandas as pd
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
+from dhsic.joins.counted_rows import refuse_other_order, refuse_other_start
 from dhsic.joins.keys import (
     FAMILY,
     JOINED,
@@ -50,6 +51,7 @@ from dhsic.joins.keys import (
     quoted,
 )
 from dhsic.joins.likeness import difference, renaming_expression
+from dhsic.joins.rewriting import WrittenColumn
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import abbreviate, did_you_mean, is_id, is_index, plain
 
@@ -190,6 +192,7 @@ class Table:
             self._refuse_strangers(columns, wanted, ours)
         key = self._best(keys, ours)
         if not key.is_whole:
+            refuse_other_start(self.what, key, ours, self._rewriting(key))
             is_certain = sample_column is not None or key.is_large
             self._check_lacking(key, ours, may_drop=drop_missing, is_certain=is_certain)
         return RowOrder(key.rows, key.columns, _note(key), int((key.at < 0).sum()))
@@ -211,6 +214,21 @@ class Table:
                     "with. Pass by_position=True if the rows are in the order of the data, or add "
                     "a first column with these names to the data."
                 )
+        refuse_other_order(self.what, self.columns, wanted, BY_POSITION)
+
+    def _rewriting(self, key: Key) -> Callable[[str], str]:
+        """Return a function that advises to change the names of a key by a pandas expression."""
+
+        def advice(expression: str) -> str:
+            column = key.columns[0]
+            if len(key.columns) > 1 or column not in self.columns:
+                return ""
+            if self.lines:
+                return WrittenColumn(key.description, column, self.what).rewritten(expression)
+            values = f"{self.what}[{column!r}]"
+            return f"{values} = {expression.format(v=values)}"
+
+        return advice
 
     def _best(self, keys: list[Key], ours: Array) -> Key:
         """Return the key that matches all or most samples; InputError if others contradict it."""

@@ -7,11 +7,12 @@ feature would reveal the labels.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import InputError, warn
@@ -113,10 +114,13 @@ def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> No
     that agree there.
     """
     names, is_frame = _names_of(target), isinstance(data, pd.DataFrame)
-    feature_names = source.feature_names() if is_frame or is_table(data) else None
+    dim = _dim_of_names(data)
+    has_names = is_frame or bool(dim) or is_table(data)
+    feature_names = source.feature_names() if has_names else None
     if feature_names is None or target is None:
         return
     columns = "X.drop(columns={!r})" if is_frame else "dhsic.open_source(X, not_features=[{!r}])"
+    columns = f"X.drop_sel({dim}={{!r}})" if dim else columns
     shared = set(names).intersection(feature_names.tolist())
     if shared:
         name = min(shared)
@@ -141,6 +145,14 @@ def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> No
     )
 
 
+def _dim_of_names(data: Any) -> str:
+    """Return the dimension of features of an xarray DataArray if they have names; else ""."""
+    if not isinstance(data, xr.DataArray) or data.ndim != 2:
+        return ""
+    named = (dim for dim in data.dims[::-1] if dim in data.coords)
+    return next((str(dim) for dim in named if data.coords[dim].dtype.kind in "OUT"), "")
+
+
 def _names_of(target: Any) -> list[str]:
     """Return the names of labels: of a series, or of the columns of a frame."""
     if isinstance(target, pd.DataFrame):
@@ -150,13 +162,28 @@ def _names_of(target: Any) -> list[str]:
 
 
 def _column_equal(X: pd.DataFrame, target: Any, features: Collection[Any]) -> Any:
-    """Return the name of a feature with the same values as the labels (m,); None if none."""
-    y = np.asarray(target)
-    if y.shape != (len(X),) or y.dtype.kind not in "biuf" or not y.size:
-        return None
-    first = X.iloc[0].to_numpy() == y[0]
-    same = (at for at in np.flatnonzero(first) if np.array_equal(X.iloc[:, at].to_numpy(), y))
-    return next((name for at in same if (name := X.columns[at]) in features), None)
+    """Return the name of a feature with the same values as a column of the labels; None if none.
+
+    Labels are (m,) or (m, t); with as many columns as rows they are a kernel matrix.
+    """
+    for y in _columns_of(target, len(X)):
+        first = X.iloc[0].to_numpy() == y[0]
+        same = (at for at in np.flatnonzero(first) if np.array_equal(X.iloc[:, at].to_numpy(), y))
+        name = next((name for at in same if (name := X.columns[at]) in features), None)
+        if name is not None:
+            return name
+    return None
+
+
+def _columns_of(target: Any, m: int) -> Iterator[Array]:
+    """Yield the columns (m,) of labels that are numbers."""
+    if isinstance(target, pd.DataFrame):
+        columns = [target.iloc[:, i].to_numpy() for i in range(target.shape[1])]
+    else:
+        y = np.asarray(target)
+        columns = [y] if y.ndim == 1 else [*y.T] if y.ndim == 2 else []
+    if m and len(columns) < max(m, 2):
+        yield from (y for y in columns if y.shape == (m,) and y.dtype.kind in "biuf")
 
 
 def tells_all_leaks(data: Any, source: AbstractSource) -> bool:

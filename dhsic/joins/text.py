@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from os import PathLike
 from typing import Any
 
@@ -37,6 +38,8 @@ from dhsic.sources.sentinels import (
     BESIDE_9,
     FEWEST_STEPS,
     FILLS,
+    OF_LARGEST,
+    OF_MIDDLE,
     OFTEN,
     POSITIVE,
     SCALE,
@@ -67,12 +70,17 @@ MISSING_CODES = (*FAR_CODES, *LONE_CODES)
 ORDINARY, OF_SPAN = 99, 10
 #: Codes within the range of fractions occur at least this many times as often as any other value.
 MUCH_MORE_OFTEN = 5
+#: Minimum number of values that equal a number far from all others, if the number may be any; and
+#: minimum distance from these, as a share of their range.
+OFTEN_ALONE, OF_RANGE = 5, 0.2
 #: Maximum number of classes next to which -1 may be a missing category.
 MOST_LEVELS = 40
 #: Codes next to a short scale, such as answers from 1 to 5; the most common codes first.
 SCALE_CODES = (*DIGITS[::-1], *POSITIVE)
 #: Number added to labels so that none of them is a code.
 SHIFT = 100
+#: Codes after such an addition: a caller who adds it takes the code for a value.
+SHIFTED = frozenset({1, *(code + SHIFT for code in MISSING_CODES if code > 0)})
 #: Pattern of numbers as people write them: decimal commas, thousands separators, percent signs.
 WRITTEN = re.compile(
     r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?( ?%)?|[+-]?\d{1,3}([,.' ]\d{3})+([.,]\d+)?", re.ASCII
@@ -272,13 +280,17 @@ def check_coded(X: Any, **given: Any) -> None:
         if values is None:
             continue
         columns = as_array(values, what)
-        if is_censored(columns):
+        are_times = is_censored(columns)
+        if are_times:
             columns = columns["time"]
         if columns.ndim > 1 and columns.shape[1] >= len(columns):
             continue  # a kernel matrix, or input that is refused elsewhere
         each = columns.T if columns.ndim == 2 else [columns]
         _refuse_codes(X, what, columns, each)
-        for code, sentence in (told for column in each for told in likely_codes(what, column)):
+        likely = (likely_codes(what, column, are_times=are_times) for column in each)
+        for code, sentence in chain.from_iterable(likely):
+            if code in SHIFTED:
+                continue
             without = _without(X, what, columns, [code])
             warn(f"{sentence} If they are missing: {without}")
         _check_words(X, what, columns)
@@ -461,6 +473,55 @@ def zeros_apart(values: Array) -> tuple[int, float]:
     return (n, float(scale[0])) if is_likely else (0, 0.0)
 
 
+def _gap_from(nearest: float, number: float) -> float:
+    """Distance of a number at one end from the nearest value.
+
+    A positive number below may stand for values below a limit of detection, as the limit divided by
+    1, by the square root of 2, or by 2; then it is the distance of the limit.
+    """
+    if not 0 < number < nearest:
+        return abs(number - nearest)
+    limits = [factor * number for factor in (1.0, 2.0**0.5, 2.0) if factor * number <= nearest]
+    return nearest - max(limits)
+
+
+def repeated_extreme(values: Array) -> tuple[float, int, float] | None:
+    """Find one number that many values equal, far below or far above all others.
+
+    Returns the number, how many values equal it, and the next value. Limits of a measurement and
+    ends of follow-up are next to other values, so the distance to these (`_gap_from`) must exceed
+    each gap between them (above them, twice), and a fifth of their range. Common values repeat,
+    too, so the number must repeat much more often than any other; if it is farther away than the
+    range of the others, more often is enough.
+
+    Examples
+    --------
+    >>> real = np.linspace(20, 60, 90) ** 1.01
+    >>> repeated_extreme(np.append(real, [120] * 9))[:2]
+    (120.0, 9)
+    >>> repeated_extreme(np.append(real, [real.max() + 1] * 9)), repeated_extreme(real)
+    (None, None)
+    >>> repeated_extreme(np.append(real, [real.min() / 2] * 9))  # half of a limit
+    """
+    if values.ndim != 1 or values.dtype.kind not in "if":
+        return None
+    numbers, counts = np.unique(values[np.isfinite(values)].astype(np.float64), return_counts=True)
+    for end, others, of_others in (
+        (0, numbers[1:], counts[1:]),
+        (-1, numbers[:-1], counts[:-1]),
+    ):
+        n = int(counts[end]) if counts.size > SCALE else 0
+        if not OFTEN_ALONE <= n < values.size / 2 or n <= of_others.max():
+            continue
+        gap, gaps, span = _gap_from(others[end], numbers[end]), np.diff(others), np.ptp(others)
+        is_alone = n >= MUCH_MORE_OFTEN * of_others.max() or gap > span
+        largest = gaps.max() * (OF_LARGEST if end else 1)  # follow-up ends above, not below
+        is_far = gap > max(largest, OF_RANGE * span) and gap > OF_MIDDLE * np.median(gaps)
+        if is_alone and is_far:
+            return float(numbers[end]), n, float(others[end])
+    return None
+
+
 def grades_below(values: Array) -> tuple[int, float]:
     """Count -1 below a scale of whole numbers from 1 on; also return the end of the scale.
 
@@ -494,10 +555,13 @@ def below_classes(values: Array) -> int:
     return int(counts[0]) if OFTEN <= counts[0] <= counts[1:].min() / 2 else 0
 
 
-def likely_codes(name: str, values: Array) -> Iterator[tuple[int, str]]:
-    """Yield 0 and -1 if they may mean missing values, each with a sentence.
+def likely_codes(
+    name: str, values: Array, *, are_times: bool = False
+) -> Iterator[tuple[float, str]]:
+    """Yield numbers that may mean missing values, such as 0 and -1, each with a sentence.
 
-    `values` are labels or a covariate, and `name` is its name in messages.
+    `values` are labels or a covariate, and `name` is its name in messages. With `are_times`, many
+    samples may have the same time, at the end of follow-up.
     """
     n, nearest = zeros_apart(values)
     if n:
@@ -506,6 +570,15 @@ def likely_codes(name: str, values: Array) -> Iterator[tuple[int, str]]:
             f"{nearest:.6g}). They are treated as values, not as missing."
         )
         yield 0, sentence
+    repeated = None if n or are_times else repeated_extreme(values)
+    if repeated is not None and repeated[0] != -1:  # -1 follows
+        code, n, nearest = repeated
+        side = "below" if code < nearest else "above"
+        sentence = (
+            f"{n:,} of {values.size:,} values of {name} are {written(code)}, far {side} all others "
+            f"(the next is {nearest:.6g}). They are treated as values, not as missing."
+        )
+        yield int(code) if code.is_integer() else code, sentence
     n, largest = grades_below(values)
     if n:
         sentence = (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from os import PathLike
 from typing import Any, NoReturn
 
+import numpy as np
+import pandas as pd
 import xarray as xr
 import zarr
 
@@ -19,10 +21,12 @@ from dhsic.joins.written_numbers import refuse_written
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData, AnnDataStore
 from dhsic.sources.chunked import arrays_of, member, read_variable
+from dhsic.sources.file_lists import is_several
 from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.h5ad import AnnDataObject, H5Store, is_anndata
 from dhsic.sources.hdf5 import is_h5ad
 from dhsic.sources.ids import abbreviate, did_you_mean
+from dhsic.sources.joined import Part, parts_of
 from dhsic.sources.opening import (
     GROUP_DEPTH,
     is_table,
@@ -41,7 +45,7 @@ from dhsic.validation import refuse_lossy
 def has_variables(data: Any) -> bool:
     """Whether data may contain labels and covariates besides the features."""
     files = (str, PathLike, zarr.Group, xr.Dataset, AbstractSource)
-    return isinstance(data, files) or is_anndata(data)
+    return isinstance(data, files) or is_anndata(data) or is_several(data)
 
 
 #: Arrays along the samples that name them rather than describe them.
@@ -93,6 +97,8 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
 
 def stored_levels(data: Any, name: str) -> list[str]:
     """Return the levels of an ordered categorical of `obs`, lowest first; [] for other data."""
+    if is_several(data):
+        return next(filter(None, (stored_levels(each, name) for each in data)), [])
     if isinstance(data, AbstractSource) or is_table(data):
         return []
     store = anndata_of(data)
@@ -104,6 +110,16 @@ def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: st
 
     `otherwise` describes, for messages, what can be passed instead.
     """
+    if is_several(data):
+        data = open_source(data, intersect_samples=True)
+    parts = parts_of(data) if isinstance(data, AbstractSource) else ()
+    if parts and name not in data.sample_coords():
+        return _of_parts(parts, name, missing_chunks, otherwise)
+    return _of_one(data, name, missing_chunks, otherwise)
+
+
+def _of_one(data: Any, name: str, missing_chunks: MissingChunks, otherwise: str) -> Array:
+    """Read a variable of data that are not several files."""
     of_plink = samples_table(on_disk(data)) if isinstance(data, (str, PathLike)) else None
     if of_plink is not None:
         return phenotype(of_plink, name)
@@ -134,6 +150,36 @@ def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: st
     if name not in variables:
         _refuse_absent(opened, name, variables, otherwise)
     return _values(variables[name], missing_chunks)
+
+
+def _of_parts(
+    parts: Sequence[Part], name: str, missing_chunks: MissingChunks, otherwise: str
+) -> Array:
+    """Read a variable along the samples from the files that have it; all must have equal values."""
+    found: list[tuple[Part, Array]] = []
+    first_error: InputError | None = None
+    for part in parts:
+        try:
+            if isinstance(part.data, AbstractSource) or is_table(part.data):
+                continue  # their columns are variables of the joint source
+            values = part.samples_of(labels_at(part.data, name, missing_chunks, otherwise))
+        except InputError as error:
+            first_error = first_error or error
+            continue
+        found.append((part, values))
+        if not _are_equal(found[0][1], values):
+            raise InputError(
+                f"{name!r} has other values in {part.name} than in {found[0][0].name}. Correct "
+                f"one of the files, or pass {otherwise}."
+            )
+    if not found:
+        raise first_error or InputError(f"No file has a variable {name!r}; pass {otherwise}.")
+    return found[0][1]
+
+
+def _are_equal(one: Array, other: Array) -> bool:
+    """Whether two variables have equal values; missing values are equal."""
+    return one.shape == other.shape and pd.DataFrame(one).equals(pd.DataFrame(other))
 
 
 def _refuse_absent(
@@ -207,6 +253,14 @@ def values_of_features(
     InputError
         `data` has no such variable along the features; the message lists those that it has.
     """
+    if parts := parts_of(source) if is_several(data) else ():
+        each = [
+            values_of_features(
+                part.data, name, part.source, missing_chunks, what=what, otherwise=otherwise
+            )
+            for part in parts
+        ]
+        return source.of_features(np.concatenate(each))
     if isinstance(data, AbstractSource) or not has_variables(data):
         raise InputError(
             f"{what}={name!r} is the name of a variable, but {type(data).__name__} has no "

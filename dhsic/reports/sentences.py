@@ -25,6 +25,8 @@ INFLATED, DEVIATION, ENOUGH = 1.5, 2.34, 100
 MANY_HITS = 3
 #: Expected losses below this are reported as "less than".
 LEAST_TOLD = 0.01
+#: Maximum number of constant features that are named.
+MOST_NAMED = 3
 #: Maximum number of lead variants of loci that are listed.
 MOST_LEADS = 5
 
@@ -42,6 +44,23 @@ def _real(result: xr.Dataset) -> Iterator[str]:
         false = f": about one in {1 / LEVEL:.0f} of these is false" if is_sure else ""
         yield f"{n:,} of {of} {has} q <= {LEVEL:g}{false}."
     yield from _inflation(result)
+
+
+def _constant(result: xr.Dataset) -> Iterator[str]:
+    """Report the number of constant features, and the first ones."""
+    n = int(result.attrs.get("n_constant", 0))
+    if not n:
+        return
+    names = result["feature" if "feature" in result.coords else "features"].to_numpy()
+    first = names[result["constant"].to_numpy()][:MOST_NAMED] if "constant" in result else ()
+    listed = f" ({', '.join(map(str, first))}{', ...' if n > len(first) else ''})" * bool(
+        len(first)
+    )
+    yield (
+        f"{n:,} of {int(result.attrs['n_features']):,} features{listed} "
+        f"{'is' if n == 1 else 'are'} constant in these samples, apart from missing values, and "
+        "cannot be ranked."
+    )
 
 
 def _varying(result: xr.Dataset) -> int:
@@ -134,6 +153,7 @@ def told_of_pairs(found: xr.Dataset | None) -> Iterator[str]:
 def order_of(result: xr.Dataset) -> Iterator[str]:
     """Yield sentences about the basis of the ranking of the best features."""
     yield from _number(result)
+    yield from _constant(result)
     yield from _real(result)
     for stage in STAGES.values():
         yield from stage.sentences(result)

@@ -17,7 +17,6 @@ import xarray as xr
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
-from dhsic.joins.places import described
 from dhsic.passes import Measure
 from dhsic.passes.inner import inner_products
 from dhsic.passes.reader import Reader
@@ -29,7 +28,7 @@ from dhsic.selection.clumping import MOST, clump, squared_correlations
 from dhsic.sources import AbstractSource
 from dhsic.sources.values import recoded
 from dhsic.sources.variants import CONTIG, POSITION
-from dhsic.sources.views import SubsetSource
+from dhsic.sources.views import SubsetSource, described
 from dhsic.validation import is_number
 
 #: Name of the result variable: number of the locus of each variant, 1 for the best; 0 if in none.

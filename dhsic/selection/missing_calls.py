@@ -13,12 +13,11 @@ import numpy as np
 from dhsic._typing import Float, Index, Mask
 from dhsic.criteria.missingness import LEVEL, MissingnessTest, missing_by_label
 from dhsic.errors import warn
-from dhsic.joins.places import described
 from dhsic.joins.sexes import males_of, on_y
 from dhsic.selection.run import SelectionRun
 from dhsic.sources.columns import NAME
 from dhsic.sources.sexes import dosages_of
-from dhsic.sources.views import SubsetSource
+from dhsic.sources.views import SubsetSource, described
 
 #: Maximum number of features that the warning names, and that it lists in the parameter that
 #: excludes them.

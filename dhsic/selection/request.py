@@ -42,11 +42,15 @@ from dhsic.selection.run import Groups, Method, SelectionRun
 from dhsic.selection.stages import STAGES, before
 from dhsic.sources import AbstractSource
 from dhsic.sources.categories import IndicatorSource
+from dhsic.sources.file_lists import expanded, is_several, short_name
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.opening import open_source
 
 #: Options of `open_source` that functions accept in addition to those in their signatures.
-OPENING = ("missing_chunks", "ploidy_policy", "storage_options", "not_features", "categories")
+OPENING = (
+    *("missing_chunks", "ploidy_policy", "storage_options", "not_features", "categories"),
+    "intersect_samples",
+)
 #: Parameters that other packages have and dhsic does not; the message names an alternative.
 NOT_THERE: dict[str, str] = {
     "sample_weight": "sample_weight is not supported here: every sample has the same weight. Leave "
@@ -126,6 +130,7 @@ class Request:
         opening["categories"] = tuple(opening.get("categories") or ())
         if not isinstance(filters, Filters | Filtered | None):
             raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., extract=..., ...)")
+        data = expanded(data)
         inputs = Inputs.of(
             data,
             target,
@@ -308,17 +313,18 @@ def given_as(data: Any, target: Any, covariates: Any, sample_weight: Any = None)
     """Names of data, labels, covariates and weights, for the attributes of a result."""
     path = fspath(data) if isinstance(data, str | PathLike) else None
     path = without_secrets(path) if path is not None and "://" in path else path
+    path = short_name(data) if is_several(data) else path
     shape = getattr(data, "shape", None)
     size = f" ({' x '.join(map(str, shape))})" if isinstance(shape, tuple) and shape else ""
     attributes = {"data": path or f"{type(data).__name__}{size}"}
     named = {"target": target, "covariates": covariates, "sample_weight": sample_weight}
     for name, given in named.items():
-        if called := _called(given):
-            attributes[name] = called
+        if names := _names_of(given):
+            attributes[name] = names
     return attributes
 
 
-def _called(given: Any) -> str:
+def _names_of(given: Any) -> str:
     """Names of labels or covariates: the given strings, or names of frame columns."""
     several = given if isinstance(given, list | tuple) else getattr(given, "columns", ())
     names = [given if isinstance(given, str) else getattr(given, "name", None), *several]

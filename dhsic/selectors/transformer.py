@@ -20,6 +20,7 @@ from dhsic.memory import release_pages
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource, check_in_memory, check_turned
 from dhsic.sources.columns import NAME
+from dhsic.sources.file_lists import is_several
 from dhsic.sources.h5ad import is_anndata
 from dhsic.sources.lazy import check_features, lazy_matrix, spread_features, take_features
 from dhsic.sources.mixed_tables import may_be_mixed, take_columns
@@ -127,7 +128,7 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         chosen, d = np.flatnonzero(self._get_support_mask()), self.n_features_in_
         names = getattr(self, "feature_names_in_", None)
         lazily = isinstance(X, (str, Path, xr.Dataset, AbstractSource, zarr.Array, zarr.Group))
-        if not lazily:
+        if not (lazily or is_several(X)):
             is_turned = self._opening["sample_dim"] in (1, -1)
             return take_features(X, chosen, d, names, turned=is_turned)
         turned = {} if isinstance(X, xr.Dataset | AbstractSource) else self._stored
@@ -165,4 +166,4 @@ def _is_array_like(X: Any) -> bool:
     lazy = (str, Path, xr.DataArray, xr.Dataset, AbstractSource)
     module = type(X).__module__.split(".")[0]
     is_lazy = isinstance(X, lazy) or module in ("dask", "zarr")
-    return not (is_lazy or is_sparse(X) or is_anndata(X))
+    return not (is_lazy or is_sparse(X) or is_anndata(X) or is_several(X))

@@ -74,7 +74,8 @@ class AbstractSource(ABC):
         Bytes that a worker needs from this process to read the source: 0 if workers open a path or
         URL themselves.
     chunk_bytes : int
-        Bytes of a decoded chunk, including any part beyond the matrix; 0 without chunks.
+        Bytes of a decoded chunk, including any part beyond the matrix; 0 without chunks. Then
+        `read` takes any range of features, because blocks extend over several joined files.
     in_memory : bool
         Whether `read` needs no decoding.
     dosages : bool

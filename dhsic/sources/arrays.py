@@ -45,6 +45,7 @@ from dhsic.sources.row_numbers import (
 )
 from dhsic.sources.sexes import DIPLOID, SEX, DosagesOnX, coded_sex
 from dhsic.sources.summary_rows import refuse_summary, summary_rows
+from dhsic.sources.text_features import about_boxes, check_boxes
 from dhsic.sources.variants import CONTIG, Variants, are_on_x
 from dhsic.sources.vcz import DOSAGES, MISSING, NO_COPY, fold
 from dhsic.sources.views import AbstractView
@@ -338,7 +339,10 @@ def _open_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
     has_some_booleans = len({t.kind == "b" for t in X.dtypes}) > 1  # NumPy makes objects of them
     as_floats = nullable or has_some_booleans
     matrix = X.to_numpy(dtype=float, na_value=np.nan) if as_floats else X.to_numpy()
-    return ArraySource(matrix, missing_code=options.code_of(), names=names)
+    source = ArraySource(matrix, missing_code=options.code_of(), names=names)
+    boxes = [X.columns[i] for i in check_boxes(matrix)]
+    source.hint = about_boxes(boxes, f"X[{boxes!r}] = X[{boxes!r}].fillna(0).") if boxes else ""
+    return source
 
 
 def open_xarray(X: xr.DataArray | xr.Dataset, options: OpenOptions) -> AbstractSource:

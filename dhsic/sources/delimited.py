@@ -159,6 +159,14 @@ class Delimited:
             return f"Remove the lines above line {line}."
         return f"Remove them: tail -n +{line} {shlex.quote(self.path)} > NEW"
 
+    def _without_repeated(self) -> str:
+        """Return advice on how to remove further copies of the header."""
+        if self._fetched is not None or self.path.lower().endswith((*SUFFIXES,)):
+            return "Remove it, and all other copies below the first."
+        n = self.top.n_skipped + 1
+        keep = shlex.quote(f"NR == {n} {{h = $0}} NR <= {n} || $0 != h")
+        return f"Remove all copies below the first: awk {keep} {shlex.quote(self.path)} > NEW"
+
     def _is_of_plink(self, fields: list[str]) -> bool:
         """Whether the file is a .fam or .psam file without a header."""
         suffix = self.file.suffix.lower()
@@ -176,9 +184,9 @@ class Delimited:
             A line has too many fields, or cannot be read.
         """
         with self._reading():
-            records = self._records()
+            records, header = self._records(), [""]
             if self.names is not None:
-                next(records)
+                _, header = next(records)
             for number, fields in records:
                 if len(fields) > self.width:
                     if any(fields[self.width :]) or not (self._has_end or self.names is None):
@@ -187,6 +195,11 @@ class Delimited:
                             "Correct this line. If text contains the separator, put it in quotes."
                         )
                     del fields[self.width :]
+                if fields == header:
+                    raise self.refused(
+                        f"line {number} repeats the header, as in files that were joined. "
+                        f"{self._without_repeated()}"
+                    )
                 if any(fields):
                     yield number, fields
 
@@ -205,7 +218,7 @@ class Delimited:
     def count(self) -> int:
         """Return the number of lines, an upper bound on the number of rows."""
         n = 1
-        with self._bytes() as file:
+        with self._reading(), self._bytes() as file:
             while part := file.read(READ):
                 n += part.count(b"\n") or part.count(b"\r")
         return n
@@ -288,7 +301,9 @@ class Delimited:
         except DAMAGE as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # an error of the disk, not of the data
-            raise self.refused(f"{error}. The file is damaged: copy it again.") from error
+            raise self.refused(
+                f"{error}. The file is damaged, or was not copied completely: copy it again."
+            ) from error
 
     def refused(self, why: str) -> InputError:
         """Return an InputError: the file cannot be read as a table, for the reason `why`."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from dhsic.sources.ids import NA
+from dhsic.sources.ids import NA, abbreviate
 from dhsic.sources.marked_numbers import AT_LIMIT
 from dhsic.sources.number_fields import DECIMAL, POINTS, SEVERAL, THOUSANDS, meaning_of_commas
-from dhsic.sources.odd_fields import MOST_DESCRIBED, OddFields
+from dhsic.sources.odd_fields import MOST_DESCRIBED, MOST_OPTIONS, OddFields, marks_in
+from dhsic.sources.text_features import ABOUT_CALLS, ABOUT_LETTERS, OF_LETTERS
 from dhsic.sources.thousands import PointedNumbers
 
 #: Pandas expressions that convert the text {v} of numbers with commas, by their meaning.
@@ -69,9 +70,10 @@ def about_columns(X: pd.DataFrame) -> str:
     dated = {name: change for name in X.columns if (change := _of_time(X, name))}
     others = [k for k, name in enumerate(X.columns) if name not in dated]
     columns = [_text_of(X.iloc[:, k]) for k in others]
-    few = [c for c in columns if c.are_few or _are_numbers(c)]
-    numerals = [c.name for c in columns if c.is_numeral]
-    text_columns = [c.name for c in columns if c not in few and not c.is_numeral]
+    of_kind: dict[str, list[OddFields]] = {kind: [] for kind in (*_ADVICE, "few", "numerals")}
+    for column in columns:
+        of_kind[_kind(column)].append(column)
+    few, numerals = of_kind["few"], [c.name for c in of_kind["numerals"]]
     sentences = ["are not numbers.", *(column.sentence for column in few[:MOST_DESCRIBED])]
     sentences += _about_few(X, few)
     thousands = [name for name in numerals if _pointed(X[name]).may_separate_thousands]
@@ -92,12 +94,81 @@ def about_columns(X: pd.DataFrame) -> str:
             f"Convert {what}: X[{names!r}] = X[{names!r}].apply(lambda v: {change.format(v='v')}). "
             f"Or drop them: X = X.drop(columns={names!r})."
         )
+    text_columns = [c.name for kind in _ADVICE for c in of_kind[kind]]
     if text_columns:
-        sentences.append(
-            f"Drop non-numeric columns, X = X.drop(columns={text_columns!r}), or encode "
-            f"categories: X = pandas.get_dummies(X, columns={text_columns!r})."
-        )
+        listed = _listed(text_columns, X)
+        sentences.append(f"Drop columns that are no features: X = X.drop(columns={listed}).")
+    for kind, advice in _ADVICE.items():
+        if of_kind[kind]:
+            sentences.append(advice(of_kind[kind], _listed([c.name for c in of_kind[kind]], X)))
     return " ".join(sentences)
+
+
+def _kind(column: OddFields) -> str:
+    """Return the kind of a text column, by which there is advice on it."""
+    if column.dosages:
+        return "letters" if column.dosages == OF_LETTERS else "calls"
+    if column.are_few or _are_numbers(column):
+        return "few"
+    if column.is_numeral:
+        return "numerals"
+    return "check boxes" if column.is_check_box else "groups"
+
+
+def _listed(names: list[str], X: pd.DataFrame) -> str:
+    """Return Python code for column names; if all columns of X are many, code that selects text."""
+    if len(names) == X.shape[1] > MOST_OPTIONS:
+        return "X.select_dtypes(exclude=['number', 'bool']).columns"
+    return repr(names)
+
+
+def _about_genotypes(columns: Sequence[OddFields], names: str) -> str:
+    """Return advice on columns of genotypes, given Python code for their names."""
+    change = columns[0].dosages
+    return (
+        f"{ABOUT_LETTERS if change == OF_LETTERS else ABOUT_CALLS} X[{names}] = X[{names}]"
+        f".apply(lambda v: {change.format(v='v.astype(str).str.strip()')})."
+    )
+
+
+def _about_boxes(columns: Sequence[OddFields], names: str) -> str:
+    """Return advice on columns with one word, or no value, such as check boxes."""
+    words, first = sorted({t for c in columns for t in c.places}), (c.name for c in columns)
+    return (
+        f"If a missing value in {abbreviate(map(repr, first), MOST_DESCRIBED)} means no, write 1 "
+        f"and 0: X[{names}] = X[{names}].isin({words!r}).astype(int)."
+    )
+
+
+def _about_groups(columns: Sequence[OddFields], names: str) -> str:
+    """Return advice on columns of categories: code that encodes them."""
+    gone = f"v.astype(str).str.strip().str.lower().isin({sorted(NA)!r})"
+    dummies = "pandas.get_dummies(v.mask(gone), prefix=k, dtype=int).mask(gone)"
+    return (
+        "Encode categories as columns of 0 and 1, missing where the category is: X = "
+        f"pandas.concat([X.drop(columns={names}), *({dummies} for k, v in X[{names}].items() "
+        f"for gone in [v.isna() | {gone}])], axis=1). {_about_marks(columns)}".rstrip()
+    )
+
+
+def _about_marks(columns: Sequence[OddFields]) -> str:
+    """Return advice on texts without letters or digits in columns of groups; "" for none."""
+    marks = marks_in(columns)
+    if not marks:
+        return ""
+    return (
+        f"If {abbreviate(map(repr, marks), MOST_DESCRIBED)} means missing, first: X = "
+        f"X.replace({marks!r}, numpy.nan)."
+    )
+
+
+#: Functions that give advice on columns, by their kind.
+_ADVICE: Mapping[str, Callable[[Sequence[OddFields], str], str]] = {
+    "letters": _about_genotypes,
+    "calls": _about_genotypes,
+    "check boxes": _about_boxes,
+    "groups": _about_groups,
+}
 
 
 def _about_few(X: pd.DataFrame, few: Sequence[OddFields]) -> list[str]:
@@ -141,6 +212,8 @@ def _text_of(column: pd.Series) -> OddFields:
     odd = OddFields(f"column {column.name!r}", column.name)
     for at, value in zip(column.index, column.tolist(), strict=True):
         text = value.strip() if isinstance(value, str) else str(value)
-        if not (pd.isna(value) or text.lower() in NA):
+        is_missing = pd.isna(value) or text.lower() in NA
+        odd.n_empty += is_missing
+        if not is_missing:
             odd.add(text, f"in row {at!r}")
     return odd

@@ -111,12 +111,15 @@ def command(
     separator: str,
     n_skipped: int,
     changes: Mapping[int, str],
-    groups: Sequence[int] = (),
+    groups: Mapping[int, str] | None = None,
+    *,
+    axis: int = 0,
 ) -> str:
     """Return a command that writes a copy of a table with a header, with changes to some columns.
 
     `changes` are pandas expressions by column position; {p} is pandas and {v} the text of the
-    column. Each column in `groups` is replaced by a column of 0 and 1 per group.
+    column, or of each row if `axis` is 1. Each column in `groups` is replaced by a column of 0 and
+    1 per group, empty where an expression is true, which says that {v} is missing.
     """
     sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
     by_change: dict[str, list[int]] = {}
@@ -124,17 +127,30 @@ def command(
         by_change.setdefault(change, []).append(at)
     steps = [
         f"t[t.columns[{_places(at)}]] = t[t.columns[{_places(at)}]].apply(lambda v: "
-        f"{change.format(p='p', v='v.str.strip()')})"
+        f"{change.format(p='p', v='v.str.strip()')}{', axis=1' if axis else ''})"
         for change, at in by_change.items()
     ]
     if groups:
-        steps.append(
-            f"t = p.get_dummies(t.mask(t == ''), columns=[*t.columns[{[*groups]!r}]], dtype=int)"
-        )
+        steps.append(_dummies(groups))
     return (
         f'python -c "import pandas as p; t = p.read_csv({path!r}, sep={sep}, '
         f"skiprows={n_skipped}, dtype=str, keep_default_na=False, skipinitialspace=True); "
         f"{'; '.join(steps)}; t.to_csv('NEW.csv', index=False)\""
+    )
+
+
+def _dummies(groups: Mapping[int, str]) -> str:
+    """Return Python code that replaces columns of a table t, as in `command`."""
+    by_missing: dict[str, list[int]] = {}
+    for at, is_missing in sorted(groups.items()):
+        by_missing.setdefault(is_missing.format(v="v"), []).append(at)
+    columns = ", ".join(
+        f"*(dummies(v, {is_missing}) for v in [t[c].str.strip() for c in t.columns[{_places(at)}]])"
+        for is_missing, at in by_missing.items()
+    )
+    return (
+        "dummies = lambda v, gone: p.get_dummies(v.mask(gone), prefix=v.name, dtype=int).mask(gone)"
+        f"; t = p.concat([t.drop(columns=t.columns[{_places(sorted(groups))}]), {columns}], axis=1)"
     )
 
 

@@ -1,4 +1,4 @@
-"""Text fields as numbers: missing values, booleans, and commas with two possible meanings."""
+"""Text fields as numbers: missing values, booleans, genotype calls, and ambiguous commas."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from dhsic._typing import Array
 from dhsic.sources.ids import BOOLEANS, NA
+from dhsic.sources.text_features import CALLS
 from dhsic.validation import is_numeral
 
 #: Patterns of numbers whose commas may separate thousands, or surely do; then the same for points.
@@ -161,6 +162,8 @@ def comma_advice(rewritten: Callable[[str], str], example: str, marks: AbstractS
 class NumberFields:
     """Converts text fields to numbers, one row after the other.
 
+    `has_calls` is whether some were genotype calls, such as 0/1, which become dosages.
+
     Parameters
     ----------
     width : int
@@ -186,14 +189,14 @@ class NumberFields:
         self._na_at = {i: frozenset(map(str.strip, texts)) for i, texts in (na_at or {}).items()}
         self._codes_at = {i: _numbers(texts) for i, texts in self._na_at.items()}
         self._words: dict[str, str] = {}
-        self._booleans: set[str] = set()
+        self._apart: set[str] = set()
         self._has_numbers = np.zeros(width, dtype=bool)
-        self._has_booleans = np.zeros(width, dtype=bool)
-        self._are_numbers = False
+        self._has_apart = np.zeros(width, dtype=bool)
+        self._are_numbers, self.has_calls = False, False
 
     def row(self, fields: Sequence[str], line: int) -> Array:
         """Convert a row to numbers, (width,); NaN if missing."""
-        is_boolean = None
+        is_apart = None
         try:
             values = np.array([*map(float, fields)])
         except ValueError:
@@ -201,14 +204,14 @@ class NumberFields:
                 values = np.array([*map(float, map(self._words.get, fields, fields))])
             except ValueError:  # there are new words
                 values = np.array([*map(self._number, range(len(fields)), fields, repeat(line))])
-            if not self._booleans.isdisjoint(fields):
-                is_boolean = np.array([field in self._booleans for field in fields])
+            if not self._apart.isdisjoint(fields):
+                is_apart = np.array([field in self._apart for field in fields])
         if self._codes.size:
             values[np.isin(values, self._codes)] = np.nan
         for i, codes in self._codes_at.items():
             if values[i] in codes:
                 values[i] = np.nan
-        self._check_booleans(values, is_boolean, fields, line)
+        self._check_mixed(values, is_apart, fields, line)
         return values
 
     def _number(self, i: int, field: str, line: int) -> float:
@@ -222,25 +225,28 @@ class NumberFields:
         if lower in NA or bare in self._na:
             self._words[field] = "nan"
             return np.nan
-        if lower not in BOOLEANS:
+        number = CALLS.get(bare, BOOLEANS.get(lower))
+        if number is None:
             self._refuse(i, field, line)
-        self._booleans.add(field)
-        self._words[field] = str(BOOLEANS[lower])
-        return BOOLEANS[lower]
+        self.has_calls |= bare in CALLS
+        if not np.isnan(number):
+            self._apart.add(field)
+        self._words[field] = str(number)
+        return number
 
-    def _check_booleans(
-        self, values: Array, is_boolean: Array | None, fields: Sequence[str], line: int
+    def _check_mixed(
+        self, values: Array, is_apart: Array | None, fields: Sequence[str], line: int
     ) -> None:
-        """Refuse columns that mix booleans and numbers."""
-        if is_boolean is None and self._are_numbers:
-            return  # all columns have numbers already, and none has booleans
+        """Refuse columns that mix numbers with booleans or with genotype calls."""
+        if is_apart is None and self._are_numbers:
+            return  # all columns have numbers already, and no other fields
         present = ~np.isnan(values)
-        if is_boolean is None:
+        if is_apart is None:
             self._has_numbers |= present
         else:
-            self._has_numbers |= present & ~is_boolean
-            self._has_booleans |= present & is_boolean
-        mixed = np.flatnonzero(self._has_numbers & self._has_booleans)
+            self._has_numbers |= present & ~is_apart
+            self._has_apart |= present & is_apart
+        mixed = np.flatnonzero(self._has_numbers & self._has_apart)
         if mixed.size:
             self._refuse(int(mixed[0]), fields[mixed[0]], line)
         self._are_numbers = bool(self._has_numbers.all())

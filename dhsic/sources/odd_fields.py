@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dhsic.sources.ids import abbreviate, is_value
 from dhsic.sources.marked_numbers import IN_PARENTHESES, LIMIT
 from dhsic.sources.number_fields import is_comma_number
+from dhsic.sources.text_features import CALLS, dosages_of
 
 #: Maximum number of texts that a message lists; more texts are not markers of missing values.
 MOST_NAMED = 5
@@ -44,6 +45,10 @@ class OddFields:
         For each text, the number of its fields and the position of the first.
     are_whole : bool
         Whether all fields that are numbers are whole.
+    has_numbers : bool
+        Whether a field is a number, other than 00, which is a missing genotype.
+    n_empty : int
+        Number of empty fields.
     """
 
     called: str
@@ -51,11 +56,14 @@ class OddFields:
     n_present: int = 0
     places: dict[str, tuple[int, str]] = field(default_factory=dict)
     are_whole: bool = True
+    has_numbers: bool = False
+    n_empty: int = 0
 
     def add(self, text: str, where: str) -> None:
         """Count a field that is not missing, given its text and position."""
         self.n_present += 1
         self.are_whole &= "." not in text
+        self.has_numbers |= is_value(text) and text != "00"
         if not is_value(text):
             n, first = self.places.get(text) or (0, where)
             self.places[text] = n + 1, first
@@ -84,6 +92,23 @@ class OddFields:
         return is_text and n <= MOST_GROUPS and OF_A_GROUP * n <= self.n_present
 
     @property
+    def dosages(self) -> str:
+        """Pandas expression of the dosages of genotypes {v}; "" if the texts are others."""
+        return "" if self.has_numbers else dosages_of(self.places)
+
+    @property
+    def are_mostly_calls(self) -> bool:
+        """Whether most fields are genotype calls such as 0/1, but not all."""
+        n_calls = sum(n for text, (n, _) in self.places.items() if text in CALLS)
+        return 2 * n_calls > self.n_present and not self.dosages
+
+    @property
+    def is_check_box(self) -> bool:
+        """Whether the fields are empty or one word, such as yes."""
+        is_word = len({text.lower() for text in self.places}) == 1 and not self.has_numbers
+        return is_word and self.n_empty > 0
+
+    @property
     def is_numeral(self) -> bool:
         """Whether all fields are numbers, although written as text."""
         return self.n_present > 0 and not self.places
@@ -101,6 +126,7 @@ class OddFields:
         """Texts that may mean missing values; empty if there are many texts, or class names."""
         texts = [text for text in self.places if not _is_number(text)]
         are_markers = self.are_few and len(texts) <= MOST_NAMED
+        are_markers &= CALLS.keys().isdisjoint(texts)
         are_markers &= texts == ["-"] or not any(text.lower() in CLASS_WORDS for text in texts)
         return texts if are_markers else []
 
@@ -158,6 +184,24 @@ def advice(columns: Sequence[OddFields]) -> str:
     return " ".join(steps)
 
 
+def marks_in(groups: Sequence[OddFields]) -> list[str]:
+    """Return the texts without letters or digits, which may mean missing, in columns of groups."""
+    texts = (text for column in groups for text in column.places)
+    return [text for text in dict.fromkeys(texts) if not any(map(str.isalnum, text))]
+
+
+def about_calls(columns: Sequence[OddFields]) -> str:
+    """Return advice on fields among genotype calls that are no calls; "" for other columns."""
+    mixed = next((column for column in columns if column.are_mostly_calls), None)
+    if mixed is None:
+        return ""
+    return (
+        f"{mixed.sentence} A feature of genotype calls must have calls of two alleles from 0 to 3, "
+        "such as 0/1, or ./. for missing ones, in all samples. Write haploid calls with two "
+        "alleles (1 as 1/1), and dosages as 0/0, 0/1 and 1/1."
+    )
+
+
 def no_features(names: Iterable[str]) -> str:
     """Return advice on columns that are not numeric."""
     listed = list(names)
@@ -170,5 +214,5 @@ def no_features(names: Iterable[str]) -> str:
     )
     return (
         f"If {it} (but labels, groups or names), exclude {which}: {option}. Features that are text "
-        "must be encoded first (pandas.get_dummies)."
+        "must be written as numbers first; leave missing values empty."
     )

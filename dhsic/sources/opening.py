@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 from zipfile import BadZipFile, ZipFile, is_zipfile
@@ -39,10 +39,13 @@ from dhsic.sources.columns import NAME, Column
 from dhsic.sources.compression import SUFFIXES as PACKED
 from dhsic.sources.delimited import is_text_table
 from dhsic.sources.fetching import Copy, FetchedSource, fetch
+from dhsic.sources.file_lists import expanded, is_several, short_name
 from dhsic.sources.h5ad import H5AD, is_anndata, open_h5ad, open_object
 from dhsic.sources.hdf5 import HDF5, is_folder_of_counts, open_counts_folder, open_hdf5
 from dhsic.sources.hdf5 import SUFFIXES as HDF5_SUFFIXES
 from dhsic.sources.ids import abbreviate, did_you_mean
+from dhsic.sources.joined import JoinedSource, Part
+from dhsic.sources.joining import joined
 from dhsic.sources.mixed_tables import (
     is_frame,
     open_mixed_frame,
@@ -191,13 +194,13 @@ def _opener_by_beginning(path: Path) -> Callable[[str, OpenOptions], AbstractSou
 
 
 def is_text(X: Any) -> bool:
-    """Whether X is the path of a text table."""
-    return opener_of(X) is open_table
+    """Whether X is the path of a text table, or a list with such a path."""
+    return any(map(is_text, X)) if is_several(X) else opener_of(X) is open_table
 
 
 def is_table(X: Any) -> bool:
-    """Whether X is the path of a table that may contain labels."""
-    return opener_of(X) in OF_TABLES
+    """Whether X is the path of a table that may contain labels, or a list with such a path."""
+    return any(map(is_table, X)) if is_several(X) else opener_of(X) in OF_TABLES
 
 
 def open_source(
@@ -214,6 +217,7 @@ def open_source(
     not_features: Sequence[str] = (),
     na: Sequence[str] = (),
     categories: Sequence[str] | None = None,
+    intersect_samples: bool = False,
 ) -> AbstractSource:
     """Open data as a source of samples x features.
 
@@ -225,7 +229,11 @@ def open_source(
         AbstractSource. A path or URL of: a Zarr array or group (a folder, a ``.zip`` file, or in
         an object store), including VCF Zarr and AnnData; an ``.h5ad`` file; PLINK genotypes
         (``.bed`` or ``.pgen``, with or without the suffix); a table (CSV, TSV, Parquet); or
-        ``.npy`` or ``.npz``. Text files with an unknown suffix are read as tables.
+        ``.npy`` or ``.npz``. Text files with an unknown suffix are read as tables. Several files
+        with the same samples are one matrix, such as one file per chromosome: a list of any of
+        these, a pattern (``"chr*.bed"``), or a text file of paths (``"@files.txt"``). Features are
+        in the order of chromosomes and positions if all files state them, otherwise of the numbers
+        in the file names. Samples are matched by name.
     variable : str, optional
         Name of the matrix in a Dataset or group. By default ``call_genotype``, otherwise
         ``call_dosage``, otherwise the only variable with two dimensions. For AnnData the default
@@ -266,6 +274,9 @@ def open_source(
         Read columns of text in a DataFrame or text table as categorical features, and the columns
         with these names too, although they contain numbers (see `AbstractSource.levels`). The
         default refuses text.
+    intersect_samples : bool
+        For several files: use only the samples that all files have, if their samples differ. The
+        number is reported. By default, different samples raise an error.
 
     Returns
     -------
@@ -283,38 +294,39 @@ def open_source(
     >>> source.n_samples, source.n_features
     (2, 3)
     """
-    several = _codes_of(missing_code)
-    single_code: Any = None if several else missing_code
+    X = expanded(X)
     options = OpenOptions(
-        *(
-            variable,
-            sample_dim,
-            n_samples,
-            single_code,
-            missing_chunks,
-            ploidy_policy,
-            storage_options,
-        ),
+        *(variable, sample_dim, n_samples, None, missing_chunks, ploidy_policy, storage_options),
         not_features=not_features,
         na=na,
         categories=categories,
     )
+    if is_several(X):
+        return _open_parts(X, options, missing_code, pass_only, intersect_samples)
+    return _open_one(X, options, missing_code, pass_only)
+
+
+def _open_one(
+    X: Any,
+    options: OpenOptions,
+    missing_code: Any,
+    pass_only: bool,  # noqa: FBT001  # as passed to `open_source`
+) -> AbstractSource:
+    """Open data that are not several files."""
+    several = _codes_of(missing_code)
+    options = replace(options, missing_code=None if several else missing_code)
     if isinstance(X, AbstractSource):
         options.check_length(X.n_samples, "X")
-        if pass_only or sample_dim is not None or variable is not None:
+        if pass_only or options.sample_dim is not None or options.variable is not None:
             raise InputError(
                 "X is already open; pass sample_dim=, variable= and pass_only= when you open it."
             )
-        refuse_codes(X, categories)
-        return _without(X, not_features)
+        refuse_codes(X, options.categories)
+        return _without(X, options.not_features)
     opener = opener_of(X)
-    if na and opener is not open_table:
-        raise InputError(
-            f"na={[*na]} is text that means a missing value in a text table (CSV, TSV), but the "
-            "data are not a text table. Leave out na=; to declare missing numbers, use "
-            "missing_code=."
-        )
-    opener = _with_categories(X, opener, categories)
+    if options.na and opener is not open_table:
+        _refuse_na(options.na)
+    opener = _with_categories(X, opener, options.categories)
     source, X = _opened_at(X, opener, options)
     source.keeps_codes |= not isinstance(missing_code, str)  # declared: no code is inferred
     _refuse_scaled(source, missing_code)
@@ -322,10 +334,70 @@ def open_source(
         several = (*several, source.missing_code)
     source = _recoded(source, several)
     if pass_only:
-        source = passing(source, parent(X) if isinstance(X, zarr.Array) else X, missing_chunks)
+        store = parent(X) if isinstance(X, zarr.Array) else X
+        source = passing(source, store, options.missing_chunks)
     if opener in (open_table, open_mixed_table, open_parquet):  # they exclude columns themselves
         return source
-    return _without(source, [name for name in not_features if name not in source.sample_coords()])
+    not_columns = [name for name in options.not_features if name not in source.sample_coords()]
+    return _without(source, not_columns)
+
+
+def _open_parts(
+    X: Sequence[Any],
+    options: OpenOptions,
+    missing_code: Any,
+    pass_only: bool,  # noqa: FBT001  # as passed to `open_source`
+    intersect_samples: bool,  # noqa: FBT001
+) -> AbstractSource:
+    """Open several matrices, and join them along the features."""
+    if options.na and not is_text(X):
+        _refuse_na(options.na)
+    refuse_categories(options.categories)
+    passing_of, parts = dict[int, SubsetSource](), list[Part]()
+    for number, x in enumerate(X, 1):
+        own = replace(
+            options,
+            n_samples=None if intersect_samples else options.n_samples,
+            not_features=options.not_features if is_table(x) else (),
+            na=options.na if is_text(x) else (),
+            categories=None,
+            is_part=True,
+        )
+        source = _open_one(x, own, missing_code, pass_only)
+        if pass_only and isinstance(source, SubsetSource):  # the joint source is filtered instead
+            passing_of[id(source.base)] = source
+            source = source.base
+        is_path = isinstance(x, str | PathLike)
+        name = fspath(x) if is_path else f"matrix {number} ({type(x).__name__})"
+        parts.append(Part(source, name, x))
+    source = joined(parts, intersect_samples=intersect_samples)
+    options.check_length(source.n_samples, short_name(X))
+    not_columns = [name for name in options.not_features if name not in source.sample_coords()]
+    return _without(_passing_parts(source, passing_of), not_columns)
+
+
+def _passing_parts(source: JoinedSource, passing_of: Mapping[int, SubsetSource]) -> AbstractSource:
+    """Return the view of a joint source with the features whose FILTER is PASS in each part."""
+    if not passing_of:
+        return source
+    views = [passing_of[id(part.source)] for part in source.parts]
+    starts = source.starts.tolist()
+    view = SubsetSource(
+        source,
+        np.concatenate([s + one.features for s, one in zip(starts, views, strict=False)]),
+    )
+    if n := source.n_features - view.n_features:
+        view.left_out = (("pass_only", n),)
+    return view
+
+
+def _refuse_na(na: Sequence[str]) -> NoReturn:
+    """Refuse `na` for data that are not text."""
+    raise InputError(
+        f"na={[*na]} is text that means a missing value in a text table (CSV, TSV), but the "
+        "data are not a text table. Leave out na=; to declare missing numbers, use "
+        "missing_code=."
+    )
 
 
 def _with_categories(

@@ -47,7 +47,7 @@ Dims = Sequence[str | None] | None
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """Options of `open_source`."""
+    """Options of `open_source`; `is_part` if the data are one of several files."""
 
     variable: str | None = None
     sample_dim: str | int | None = None
@@ -59,6 +59,7 @@ class OpenOptions:
     not_features: Sequence[str] = ()
     na: Sequence[str] = ()
     categories: Sequence[str] | None = None
+    is_part: bool = False
 
     def __post_init__(self) -> None:
         if self.missing_chunks not in get_args(MissingChunks):
@@ -72,6 +73,11 @@ class OpenOptions:
                 "counts as many alleles as other calls), 'count' (a haploid call counts one "
                 "allele), or 'error'."
             )
+
+    @property
+    def required(self) -> Sequence[str]:
+        """Columns of a table that must exist; one of several files may lack them."""
+        return () if self.is_part else self.not_features
 
     def feature_axis(
         self, shape: tuple[int, ...], dims: Dims, what: str, convention: int | None = None

@@ -37,6 +37,7 @@ from dhsic.sources.tables import (
     refuse_counted,
     refuse_parts,
 )
+from dhsic.sources.text_features import OF_CALLS, OF_LETTERS, dosages_of
 from dhsic.validation import EXACT, is_numeral
 
 #: Maximum number of values of a table that are all checked for row numbers when it is opened.
@@ -46,6 +47,13 @@ MOST_LISTED = 20
 #: Kinds of columns that can be converted to numbers: the meaning of these, and the statement that
 #: converts the columns c of a pandas frame t.
 _CHANGES = {
+    **{
+        kind: (
+            "dosages",
+            f"t[c] = t[c].apply(lambda v: {change.format(v='v.astype(str).str.strip()')})",
+        )
+        for kind, change in (("genotypes of letters", OF_LETTERS), ("genotype calls", OF_CALLS))
+    },
     "dates": (
         "days since 1970",
         (
@@ -138,8 +146,9 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
         The table must be transposed and does not fit into memory.
     """
     refuse_parts(path, options)
-    file, turned, apart = arrow_table(path), is_turned(options, path), tuple(options.not_features)
-    check_known(path, apart, file.names, _row_names(file), _transposed(file))
+    file, turned = arrow_table(path), is_turned(options, path)
+    check_known(path, options.required, file.names, _row_names(file), _transposed(file))
+    apart = tuple(name for name in options.not_features if name in file.names)
     others = [name for name in file.names if name not in file.index]
     if not others or not file.n_rows:
         raise InputError(f"{path} has {file.n_rows} rows and no feature columns. Check the file.")
@@ -192,7 +201,7 @@ def _transposed(file: AbstractArrowTable) -> str:
 def _remedy(file: AbstractArrowTable, odd: list[str], ids: tuple[str, ...]) -> str:
     """Return advice on columns that are not numeric; some may contain numbers as text."""
     numerals = [name for name in odd if _holds_numerals(file, name)]
-    kinds = {name: file.kind(name) for name in odd if name not in numerals}
+    kinds = {name: _kind(file, name) for name in odd if name not in numerals}
     others = [name for name, kind in kinds.items() if kind not in _CHANGES]
     steps = [no_features(others)] if others else []
     steps[:0] = [
@@ -217,6 +226,15 @@ def _remedy(file: AbstractArrowTable, odd: list[str], ids: tuple[str, ...]) -> s
             f"{name}.",
         )
     return " ".join(steps)
+
+
+def _kind(file: AbstractArrowTable, name: str) -> str:
+    """Return the kind of a column that is not numeric; "" for other text."""
+    if not file.is_text(name):
+        return file.kind(name)
+    texts = [str(text).strip() for text in file.text(name).tolist()]
+    dosages = dosages_of(text for text in texts if text.lower() not in NA)
+    return {OF_LETTERS: "genotypes of letters", OF_CALLS: "genotype calls"}.get(dosages, "")
 
 
 def _converted(file: AbstractArrowTable, names: list[str], kind: str) -> str:

@@ -100,12 +100,10 @@ def counting_columns(values: Values, shape: tuple[int, int], most: int | None = 
     if n < FEWEST_COUNTED:
         return []
     head = np.sort(values((slice(HEAD), slice(None))), axis=0)
-    may_be = (np.diff(head, axis=0) > 0).all(axis=0) & (head == np.floor(head)).all(axis=0)
+    may_be = _are_rising(head)
     at = np.flatnonzero(may_be)
     columns = np.sort(values((slice(None), at)), axis=0)
-    is_count = (np.diff(columns, axis=0) > 0).all(axis=0)
-    is_count &= (columns == np.floor(columns)).all(axis=0)
-    is_count &= columns[-1] - columns[0] <= MOST_GAPS * n
+    is_count = _are_rising(columns) & (columns[-1] - columns[0] <= MOST_GAPS * n)
     candidates: list[int] = at[is_count].tolist()
     return candidates if len(candidates) <= (most or max(1, d // PER_COUNT)) else []
 

@@ -11,8 +11,8 @@ Large values of heavy tails rarely look like this, and hardly ever repeatedly. T
 refused if a code occurs in at least two features, and at least twice in one of them, or if a
 negative code occurs twice in one feature without other negative values. Data are also refused if a
 tenth of the features has 8 or 9 next to a short scale (`dhsic.sources.scales`), or if many features
-share a code of any value (`dhsic.sources.shared_codes`). Other numbers that occur repeatedly and
-far from the rest are reported in a warning.
+share a code of any value (`dhsic.sources.shared_codes`). Other whole numbers at one end of a
+feature that occur repeatedly and far from the rest are reported in a warning.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from dhsic.sources.shared_codes import (
     are_one_count,
     ends_in,
     features_with,
+    log_counts,
     shared_code,
 )
 
@@ -141,6 +142,7 @@ def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentin
             sentinels.nearest[j] = low if codes[counts.argmax()] < low else high
     _find_least(raw, mask, np.flatnonzero((least == LEAST) & (most >= FEWEST_STEPS)), sentinels)
     _find_beside_scales(raw, mask, most, least, sentinels)
+    _find_repeated(raw, mask, sentinels)
     may_be_counts = (most > DOSAGE) | (raw.dtype.kind == "f")
     with_zeros = np.flatnonzero((least == 0) & (most > 0) & may_be_counts)
     sentinels.codes[with_zeros[sentinels.codes[with_zeros] == 0]] = ZERO
@@ -165,8 +167,45 @@ def _find_least(raw: Array, mask: Mask | None, at: Index, sentinels: Sentinels) 
     for j in _with_least_apart(raw, at):
         values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
         n, others = int((values == LEAST).sum()), np.unique(values[values != LEAST])
-        if not sentinels.codes[j] and OFTEN <= n < values.size / 2 and _is_below(others):
+        is_often = OFTEN <= n < values.size / 2 and not log_counts(LEAST, others[:1]).any()
+        if not sentinels.codes[j] and is_often and _is_below(others):
             sentinels.codes[j], sentinels.n[j], sentinels.nearest[j] = LONE, n, others[0]
+
+
+def _find_repeated(raw: Array, mask: Mask | None, sentinels: Sentinels) -> None:
+    """Mark features in which a whole number at one end occurs often, far from all other values."""
+    ends = sentinels.ends
+    is_far = (ends["kind"] == FAR) | ((ends["kind"] == NEGATIVE) & (ends["n_near"] == 0))
+    is_whole = (ends["value"] == np.floor(ends["value"])) & (ends["n"] >= OFTEN)
+    of_counts = log_counts(ends["value"], ends["nearest"]).any(axis=0) & (ends["kind"] == NEGATIVE)
+    at = np.flatnonzero(is_far & is_whole & ~of_counts & (sentinels.codes == 0))
+    head = raw[at, :HEAD].astype(np.float64)
+    if mask is not None:
+        head[mask[at, :HEAD]] = np.nan
+    for j in at[_are_apart_there(head, ends[at])]:
+        values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
+        code = ends["value"][j]
+        scale = np.unique(values[values != code])
+        if ends["kind"][j] == NEGATIVE:
+            scale = scale[: max(SCALE, scale.size // 2)]
+        if is_apart(code, scale):
+            sentinels.codes[j], sentinels.n[j] = LONE, ends["n"][j]
+            sentinels.nearest[j] = ends["nearest"][j]
+
+
+def _are_apart_there(head: Float, ends: Array) -> Mask:
+    """Whether the numbers at the `ends` (c,) are far from the first values (c, m) of features.
+
+    The other values are compared from the smallest to the median if the number is negative and
+    they are not.
+    """
+    others = np.sort(np.where(head == ends["value"][:, None], np.nan, head), axis=1)
+    gaps = np.nan_to_num(np.diff(others, axis=1))
+    is_lower = np.arange(gaps.shape[1]) < (~np.isnan(others)).sum(axis=1)[:, None] // 2
+    gaps[(ends["kind"] == NEGATIVE)[:, None] & ~is_lower] = 0.0
+    return np.asarray(
+        np.abs(ends["value"] - ends["nearest"]) > OF_LARGEST * gaps.max(axis=1, initial=0.0)
+    )
 
 
 def _find_beside_scales(
@@ -358,8 +397,11 @@ def _digits(bits: np.int64) -> list[float]:
     return [code for k, code in enumerate(DIGITS) if int(bits & ~ON_SCALE) >> k & 1]
 
 
-def _code_of(bits: np.int64) -> float:
-    """One of the codes that the bits of a feature mark."""
+def _code_of(found: Sentinels, j: int) -> float:
+    """Return one of the codes of a feature."""
+    bits, end = found.codes[j], found.ends[j]
+    if bits == LONE and end["kind"] in (FAR, NEGATIVE):
+        return float(end["value"])
     if bits & ON_SCALE == ON_SCALE:
         return _digits(bits)[-1]
     code_bits = int(bits & ~LONE & ~np.int64(ZERO))
@@ -451,20 +493,25 @@ def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
     at = np.flatnonzero(has_code & ((found.n >= OFTEN) | ((found.codes > 0) & (found.n > 1))))
     if not at.size:
         return
-    codes = [_code_of(bits) for bits in found.codes[at]]
-    is_negative = found.ends["kind"] == NEGATIVE
+    codes = [_code_of(found, j) for j in at.tolist()]
     # A negative number that is near other values in more features is a value, not a shared code.
+    # So is a number of many features that were not refused, if their values are fractions.
+    is_negative, is_end = (np.isin(found.ends["kind"], of) for of in ([NEGATIVE], [NEGATIVE, FAR]))
+    n_alike = {code: (is_end & (found.ends["value"] == code)).sum() for code in {*codes}}
+    n_near = {code: (is_negative & (found.ends["value"] == code)).sum() for code in {*codes}}
+    n_shared = max(FEWEST, found.codes.size / MANY)
     at = np.array(
         [
             j
             for j, code in zip(at.tolist(), codes, strict=True)
-            if (is_negative & (found.ends["value"] == code)).sum() <= 2 * codes.count(code)
+            if n_near[code] <= 2 * codes.count(code)
+            and (n_alike[code] < n_shared or found.nearest[j] % 1 == 0)
         ],
         dtype=np.int64,
     )
     if not at.size:
         return
-    codes = [_code_of(bits) for bits in found.codes[at]]
+    codes = [_code_of(found, j) for j in at.tolist()]
     called = _called(source, at)
     listed = abbreviate(
         (
@@ -485,10 +532,16 @@ def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
     every_code = [*codes, *found.ends["value"][near].tolist()]
     for_all = MANY * len(every) >= found.codes.size
     remedy = _remedy(source, every, every_code, for_all=for_all)
+    are_known = np.isin(codes, [*CODES, *DIGITS, LEAST]).all()
+    what = (
+        "codes that many programs write for missing values"
+        if are_known
+        else "a number that is repeated, as codes for missing values are"
+    )
     warn(
         f"{at.size:,} feature{'s' * (at.size > 1)} "
-        f"{'contain' if at.size > 1 else 'contains'} codes that many programs write for missing "
-        f"values, far from all other values ({listed}).{beside} If they mean missing values, "
+        f"{'contain' if at.size > 1 else 'contains'} {what}, far from all other values ({listed})."
+        f"{beside} If they mean missing values, "
         f"{remedy}; otherwise ignore this warning.",
     )
 

@@ -8,7 +8,7 @@ are read from the SEX column of PLINK files, or else inferred from the calls on 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -42,8 +42,16 @@ ON_X = "feature_on_x"
 #: Minimum number of females with a call at a variant on X, as a share of the largest such number of
 #: any variant. On Y females have no calls.
 MOST_CALLED = 0.5
+#: Features in which males count 0 or 1: minimum number of calls of 2 that the frequency in females
+#: predicts, minimum number of such features, and maximum number of common features for each.
+EXPECTED_TWOS, FEWEST_SINGLE, FEW_SINGLE = 6.0, 3, 100
 #: Number of copies of a diploid chromosome; dosages go from 0 to this number.
 DIPLOID = 2
+
+
+def _no_features() -> Index:
+    """Return no positions of features."""
+    return np.empty(0, dtype=np.int64)
 
 
 class DosageReader(Protocol):
@@ -96,19 +104,29 @@ class DosagesOnX:
     is_placed : bool
         Whether the features on X were found by their chromosomes. If not, chromosomes are unknown,
         and the features were recognised by calls of males and females.
+    single : (k,)
+        Positions of the features in which males count 0 or 1, and females 0, 1 or 2. They are not
+        in `features`, in which males count 0 or 2.
     """
 
     features: Callable[[], Index]
     sex: Callable[[], Array | None]
     is_placed: bool = True
+    single: Index = field(default_factory=_no_features)
     _features: Index | None = None
     _sexes: Sexes | None = None
 
     @classmethod
-    def of(cls, features: Index, sex: Array | None, *, is_placed: bool = True) -> DosagesOnX:
+    def of(cls, features: Index, sex: Array | None) -> DosagesOnX:
         """Create it from features and codes of SEX (m,) in memory."""
         sex_reader: Callable[[], Array | None] = partial(_constant, sex)
-        return cls(partial(_constant, features), sex_reader, is_placed)
+        return cls(partial(_constant, features), sex_reader)
+
+    @classmethod
+    def of_calls(cls, calls: CallsBySex, sex: Array | None) -> DosagesOnX:
+        """Create it from calls of males and females, and codes of SEX (m,), without chromosomes."""
+        on_x = cls.of(calls.on_x(), sex)
+        return replace(on_x, is_placed=False, single=calls.single_in_males())
 
     @property
     def positions(self) -> Index:
@@ -142,7 +160,7 @@ class DosagesOnX:
     def haploid_features(self, source: DosageReader) -> Index:
         """Features of which males have one copy; empty if no sample is known to be male."""
         has_males = self.positions.size and self.sexes_of(source).males.any()
-        return self.positions if has_males else np.empty(0, dtype=np.int64)
+        return self.positions if has_males else _no_features()
 
     def allele_counts(
         self, source: DosageReader, block: Block, local: Index, rows: Index | None
@@ -211,19 +229,20 @@ class CallsBySex:
 
     Attributes
     ----------
-    n, heterozygous, alleles : (2, d)
-        Number of calls, of heterozygous calls, and of alternative alleles in all calls, for males
-        (first row) and females.
+    n, heterozygous, alleles, twos : (2, d)
+        Number of calls, of heterozygous calls, of alternative alleles in all calls, and of calls
+        with two of them, for males (first row) and females.
     """
 
     n: Float
     heterozygous: Float
     alleles: Float
+    twos: Float
 
     @classmethod
     def none(cls, d: int) -> CallsBySex:
         """Create counts of 0 for d features, before samples are added."""
-        return cls(*(np.zeros((2, d)) for _ in range(3)))
+        return cls(*(np.zeros((2, d)) for _ in range(4)))
 
     def add(self, dosages: Float, is_male: bool) -> None:  # noqa: FBT001  # the only argument
         """Add the dosages (d,) of a sample; NaN is missing."""
@@ -231,6 +250,25 @@ class CallsBySex:
         self.n[row] += is_present
         self.heterozygous[row] += np.abs(dosages - 1.0) <= HARD_CALL
         self.alleles[row] += np.where(is_present, dosages, 0.0)
+        self.twos[row] += np.abs(dosages - DIPLOID) <= HARD_CALL
+
+    def single_in_males(self) -> Index:
+        """Positions of the features in which males count 0 or 1, and females 0, 1 or 2.
+
+        Males have no calls of 2, though the allele frequency in females predicts at least
+        `EXPECTED_TWOS`. By chance this happens in one of 400 features, so fewer than three such
+        features, or one in `FEW_SINGLE`, are not reported.
+        """
+        frequency = np.divide(
+            self.alleles[1], DIPLOID * self.n[1], where=self.n[1] > 0, out=0.0 * self.n[1]
+        )
+        expected = frequency**2 * self.n
+        is_common = (expected >= EXPECTED_TWOS).all(axis=0)
+        is_single = is_common & (self.twos[0] == 0) & (self.twos[1] >= APART * expected[1])
+        is_single &= self.alleles[0] > 0
+        at = np.flatnonzero(is_single)
+        is_several = at.size >= FEWEST_SINGLE and FEW_SINGLE * at.size >= is_common.sum()
+        return at if is_several else at[:0]
 
     def on_x(self) -> Index:
         """Positions of the features on X.
@@ -248,7 +286,7 @@ class CallsBySex:
         is_clear = has_one & has_calls & ~is_rare & is_as_expected
         clear = np.flatnonzero(is_clear)
         if clear.size < OFTEN:  # a few variants with unusual calls, not a chromosome
-            return np.empty(0, dtype=np.int64)
+            return _no_features()
         elsewhere = np.flatnonzero(~(is_clear | (has_one & is_rare)))
         start = elsewhere[elsewhere < clear[0]].max(initial=-1) + 1
         stop = elsewhere[elsewhere > clear[-1]].min(initial=len(is_clear))

@@ -331,13 +331,20 @@ def _are_log_counts(least: float, nearest: Float) -> bool:
     >>> _are_log_counts(-1.0, np.array([0.0, 1.0, 3.0]))
     False
     """
-    are_fractions = nearest != np.floor(nearest)
-    for base in (2.0, np.e, 10.0):
-        counts = base ** np.minimum(nearest, 30.0) - base**least
-        are_whole = np.abs(counts - np.rint(counts)) < ROUNDING
-        if MANY * (are_fractions & are_whole).sum() >= (MANY - 1) * nearest.size:
-            return True
-    return False
+    of_counts = log_counts(least, nearest).sum(axis=1)
+    return bool((MANY * of_counts >= (MANY - 1) * nearest.size).any())
+
+
+def log_counts(least: float | Float, nearest: Float) -> Mask:
+    """Whether values (k,) are logarithms of counts plus a constant, (3, k), by base 2, e and 10.
+
+    The logarithm of the constant is `least`. Whole numbers are not, because they are more likely
+    values.
+    """
+    bases = np.array([2.0, np.e, 10.0])[:, None]
+    counts = bases ** np.minimum(nearest, 30.0) - bases ** np.minimum(least, 30.0)
+    are_whole = np.abs(counts - np.rint(counts)) < ROUNDING
+    return np.asarray(are_whole & (nearest != np.floor(nearest)))
 
 
 def _farthest(ends: Array, _: int) -> SharedCode | None:

@@ -78,7 +78,8 @@ def summary_rows(values: Values, shape: tuple[int, int]) -> list[str]:
         return []
     n_features = min(MOST_FEATURES, max(SOME_FEATURES, MOST_VALUES // m))
     at = np.unique(np.linspace(0, d - 1, n_features).astype(int))
-    part = np.asarray(values((slice(None), at)), dtype=np.float64)
+    part = np.array(values((slice(None), at)), dtype=np.float64)
+    part[np.isinf(part)] = np.nan
     for k in range(1, min(MOST_ROWS, m - FEWEST_ROWS) + 1):
         rows_above, names = _Rows(part[:-k]), list[str]()
         for row in part[-k:]:

@@ -10,7 +10,7 @@ because the text may be a typo in a column of numbers. Parquet is stored by colu
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -41,7 +41,14 @@ from dhsic.sources.number_fields import (
     has_comma_numbers,
     rewritten_fields,
 )
-from dhsic.sources.odd_fields import OF_A_GROUP, OddFields, advice, no_features
+from dhsic.sources.odd_fields import (
+    OF_A_GROUP,
+    OddFields,
+    about_calls,
+    advice,
+    marks_in,
+    no_features,
+)
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.row_numbers import (
     RisingFeatures,
@@ -70,6 +77,19 @@ from dhsic.sources.tables import (
     is_turned,
     refuse_counted,
     refuse_parts,
+)
+from dhsic.sources.text_features import (
+    ABOUT_LETTERS,
+    COUNTED_IN_CALLS,
+    OF_LETTERS,
+    about_boxes,
+    about_ticks,
+    check_boxes,
+    dosages_of,
+    if_all_are_letters,
+    is_field,
+    missing_among,
+    ticks,
 )
 from dhsic.sources.thousands import PointedNumbers, ThousandsSearch, are_likely, refuse_thousands
 from dhsic.sources.variants import CONTIG, are_on_x
@@ -103,7 +123,9 @@ class TextTable:
         if not self.turned:
             self.known = None
         self.apart, self.na = tuple(options.not_features), tuple(options.na)
+        self._required = options.required
         self.beside: dict[str, Array] = {}
+        self.has_calls: Callable[[], bool] = lambda: False
         line, first = next(self.text.rows(), (0, []))
         if not first:
             self._refuse_empty()
@@ -120,12 +142,12 @@ class TextTable:
                 "differ from those below, or it may contain values. If it is a header, "
                 f"{remedy}. If not, add a header line above it."
             )
-        names, is_text = self.text.names or self.text.width, not is_value(first[0])
+        names, is_text = self.text.names or self.text.width, not is_field(first[0])
         self.columns = TableColumns.of(
             names, self.apart, is_text=is_text, turned=self.turned, known=self.known
         )
         if not self.turned:
-            check_known(path, self.apart, self.columns.names, self._first_fields(), TRANSPOSE)
+            check_known(path, self._required, self.columns.names, self._first_fields(), TRANSPOSE)
         if not self.columns.numbers:
             raise InputError(
                 f"{path} has only the columns {abbreviate(map(repr, self.columns.names))}, and "
@@ -137,8 +159,10 @@ class TextTable:
     @property
     def not_features(self) -> tuple[str, ...]:
         """Columns that are not features, excluded by the user or by their names."""
-        labels = () if self.turned else self.columns.assumed
-        return *self.apart, *(self.columns.names[i] for i in labels)
+        if self.turned:
+            return self.apart
+        apart = [name for name in self.apart if name in self.columns.names]
+        return *apart, *(self.columns.names[i] for i in self.columns.assumed)
 
     @property
     def hint(self) -> str:
@@ -168,6 +192,7 @@ class TextTable:
             if (texts := na_of(self.na, self.columns.names[i])) != self.na
         }
         fields_of = NumberFields(len(numbers), self.na, self._refuse, na_at)
+        self.has_calls = lambda: fields_of.has_calls
         rising, thousands = RisingFeatures(), ThousandsSearch(len(numbers))
         pointed: dict[str, PointedNumbers] = {}
         before = 0
@@ -219,7 +244,8 @@ class TextTable:
     def _check_rising_row(self, fields: list[str], values: Array) -> None:
         """Refuse a row that counts samples; if it only increases, it may follow time."""
         n = len(values)
-        if self.columns.ids and (np.diff(values) == 1).all() and is_unlikely(n, n, n - 1):
+        counts = np.array_equal(values[1:], values[:-1] + 1) and np.isfinite(values[0])
+        if self.columns.ids and counts and is_unlikely(n, n, n - 1):
             name = fields[self.columns.ids[0]]
             refuse_rising(self.path, [(f"row {name!r}", name, values[0], values[-1])])
 
@@ -310,7 +336,7 @@ class TextTable:
         if top.format_name == GEO and across is not None:
             self.beside |= variables_of(across, self.text.lines_above())
         names_column = [columns.names[i] for i in columns.ids]  # never features
-        check_known(path, self.apart, [*names_column, *self.beside, *label_texts], (), "")
+        check_known(path, self._required, [*names_column, *self.beside, *label_texts], (), "")
         about = {} if self.known is None else self.known.coords
         coords = {coord: label_texts[name] for name, coord in about.items() if name in label_texts}
         return Names(along, across, coords, sample_coords=self.beside)
@@ -362,13 +388,26 @@ class TextTable:
         refuse_summary(self.path, np.arange(len(X)) if names is None else names, statistics, remedy)
 
     def counted(self) -> str:
-        """Describe the allele that PLINK dosages count; "" for other tables."""
+        """Describe the allele that dosages of PLINK or of calls count; "" for other tables."""
         columns = self.columns
+        if self.has_calls():
+            return COUNTED_IN_CALLS
         if self.known is not None:
             return COUNTED_IN_TRAW if self.known.is_traw else ""
         is_raw = bool(phenotypes_of_plink(columns.names)) and columns.are_named
         names = [columns.names[i] for i in columns.numbers]
         return COUNTED_IN_RAW if is_raw and counts_alleles(names) else ""
+
+    def box_hint(self, X: Array) -> str:
+        """Return a sentence on features of X (m, d) that are 1 or missing; "" if there is none."""
+        boxes = [] if self.turned or not self.columns.are_named else check_boxes(X)
+        if not boxes:
+            return ""
+        at = [self.columns.numbers[i] for i in boxes]
+        zeros = dict.fromkeys(at, "{v}.replace('', '0')")
+        written = command(self.path, self.text.separator, self.text.top.n_skipped, zeros)
+        names = [self.columns.names[i] for i in at]
+        return about_boxes(names, f"{written}, then pass NEW.csv.")
 
     def on_x(self, names: Names, rows: Iterable[Array]) -> DosagesOnX | None:
         """Variants on X of a PLINK table; None for other tables.
@@ -381,7 +420,7 @@ class TextTable:
         if self.known is not None:
             on_x = are_on_x(coords[CONTIG]) if CONTIG in coords else None
             return None if on_x is None else DosagesOnX.of(np.flatnonzero(on_x), None)
-        if not self.counted():
+        if self.counted() != COUNTED_IN_RAW:
             return None
         labels = names.sample_coords
         assert not callable(labels), "they are in memory"
@@ -391,7 +430,7 @@ class TextTable:
         for is_male, is_female, row in zip(sexes.males, sexes.females, rows, strict=False):
             if is_male or is_female:
                 calls.add(row, is_male)
-        return DosagesOnX.of(calls.on_x(), sex, is_placed=False)
+        return DosagesOnX.of_calls(calls, sex)
 
     def _refuse(self, i: int, field: str, line: int) -> NoReturn:
         """Refuse a field of a feature that is not a number."""
@@ -408,7 +447,8 @@ class TextTable:
         odd = self._odd_row(line) if self.turned else self._odd_columns(at)
         if not self.turned:
             self._refuse_lines(odd)
-        remedy = self._answers(odd) or self._marked(odd, at) or self._number_advice(odd)
+        remedy = about_calls(odd) or self._answers(odd) or self._marked(odd)
+        remedy = remedy or self._number_advice(odd)
         about_formulas = self.text.formula_advice() if "python -c" in remedy else ""
         raise InputError(f"{sentence} {remedy}{'' if about_formulas in remedy else about_formulas}")
 
@@ -477,31 +517,67 @@ class TextTable:
             f"sample_dim=1 (--transpose) and not_features={names!r}."
         )
 
-    def _marked(self, odd: Sequence[OddFields], at: Sequence[int]) -> str:
-        """Return advice on columns of numbers with units, or of groups; "" for other columns."""
-        if self.turned or self.text.names is None or any(column.are_few for column in odd):
+    def _marked(self, odd: Sequence[OddFields]) -> str:
+        """Return a command for columns of numbers with units, genotypes, check boxes or groups.
+
+        The result is "" for other columns.
+        """
+        if self.turned:
+            return self._genotype_rows(odd)
+        if self.text.names is None or any(c.are_few and not c.dosages for c in odd):
             return ""
-        changes, groups = dict[int, str](), list[int]()
-        for i, column in zip(at, odd, strict=True):
-            is_text = column.n_odd == column.n_present
-            change = numbers_of(column.places) or (words_of(column.places) if is_text else "")
-            if change:
-                changes[i] = change
-            elif column.are_groups and len(column.commas) < len(column.places):
-                groups.append(i)
+        every = self._every_odd(odd)
+        few = [column for column in every if column.are_few and not column.dosages]
+        position = {name: i for i, name in enumerate(self.columns.names)}
+        columns = {position[c.name]: c for c in every if c.dosages or not c.are_few}
+        changes, groups = self._changes(columns)
         if not (changes or groups):
             return ""
-        top, encoded = self.text.top, [self.columns.names[i] for i in (*changes, *groups)]
-        written = command(self.path, self.text.separator, top.n_skipped, changes, groups)
+        encoded = [columns[i].name for i in (*changes, *groups)]
+        written = command(self.path, self.text.separator, self.text.top.n_skipped, changes, groups)
         which = (
             "they are features"
-            if len(encoded) == len(odd)
+            if len(encoded) == len(columns)
             else f"{abbreviate(map(repr, encoded), MOST_TOLD)} "
             f"{'is a feature' if len(encoded) == 1 else 'are features'}"
         )
+        sentences = [
+            odd[0].sentence,
+            f"If {which}, write only numbers: {written}, then pass NEW.csv.",
+            about_ticks([c.name for c in columns.values() if c.is_check_box]),
+            ABOUT_LETTERS if OF_LETTERS in changes.values() else "",
+            f"If {abbreviate(map(repr, marks), 3)} means missing, pass na={marks!r} first."
+            if (marks := marks_in([columns[i] for i in groups]))
+            else "",
+            no_features(column.name for column in columns.values()),
+            f"{few[0].sentence} {advice(few)}" if few else "",
+        ]
+        return " ".join(filter(None, sentences))
+
+    def _changes(self, columns: Mapping[int, OddFields]) -> tuple[dict[int, str], dict[int, str]]:
+        """Return expressions for `command`: numbers of columns, and missing values of groups."""
+        changes, groups = dict[int, str](), dict[int, str]()
+        for at, column in sorted(columns.items()):
+            na, is_text = na_of(self.na, column.name), column.n_odd == column.n_present
+            change = ticks(na) if column.is_check_box else column.dosages
+            change = change or numbers_of(column.places)
+            change = change or (words_of(column.places) if is_text else "")
+            if change:
+                changes[at] = change
+            elif column.are_groups and len(column.commas) < len(column.places):
+                groups[at] = missing_among(na)
+        return changes, groups
+
+    def _genotype_rows(self, odd: Sequence[OddFields]) -> str:
+        """Return a command for rows of genotypes of letters; "" for other rows."""
+        if odd[0].dosages != OF_LETTERS or self.text.names is None:
+            return ""
+        changes = dict.fromkeys(self.columns.numbers, if_all_are_letters(self.na))
+        top = self.text.top
+        written = command(self.path, self.text.separator, top.n_skipped, changes, axis=1)
         return (
-            f"{odd[0].sentence} If {which}, write only numbers: {written}, then pass NEW.csv. "
-            f"{no_features(column.name for column in odd)}"
+            f"{odd[0].sentence} {ABOUT_LETTERS} If rows are variants, write dosages: {written}, "
+            "then pass NEW.csv."
         )
 
     def _advice(self, odd: Sequence[OddFields]) -> str:
@@ -543,7 +619,7 @@ class TextTable:
         known = {column.name for column in first}
         suspects = set[int]()
         for _, fields in self.text.rows():
-            suspects |= {i for i in self.columns.numbers if not is_value(fields[i])}
+            suspects |= {i for i in self.columns.numbers if not is_field(fields[i])}
         others = [i for i in sorted(suspects) if self.columns.names[i] not in known]
         return [*first, *(column for column in self._odd_columns(others) if column.places)]
 
@@ -551,11 +627,12 @@ class TextTable:
         """Return the texts in columns at some positions."""
         names = self.columns.names
         odd = {i: OddFields(self.columns.called(i), names[i]) for i in at}
-        missing = {i: self._missing_texts(i) for i in at}
+        missing = {i: na_of(self.na, names[i]) for i in at}
         for line, fields in self.text.rows():
             for i in at:
                 text = fields[i].strip() if i < len(fields) else ""
-                if text.lower() not in missing[i]:
+                odd[i].n_empty += not text
+                if text.lower() not in NA and text not in missing[i]:
                     odd[i].add(text, f"in line {line}")
         return list(odd.values())
 
@@ -616,7 +693,7 @@ class TextTable:
         odd = [
             i
             for i in self.columns.numbers
-            if not (is_value(first[i]) or first[i].strip() in na_of(self.na, names[i]))
+            if not (is_field(first[i]) or first[i].strip() in na_of(self.na, names[i]))
         ]
         if odd and self.turned:
             self._check_described(odd)
@@ -632,7 +709,9 @@ class TextTable:
         described = [
             self.columns.names[i]
             for i in odd
-            if len(rows) > 1 and all(i < len(row) and not is_value(row[i]) for row in rows)
+            if len(rows) > 1
+            and all(i < len(row) and not is_field(row[i]) for row in rows)
+            and not dosages_of(row[i] for row in rows if row[i] not in self.na)
         ]
         if described and len(described) == len(odd) and len(odd) < len(self.columns.numbers):
             raise InputError(
@@ -678,7 +757,7 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
     source.not_features = table.not_features
     source.row_numbers = not table.turned and columns.are_counted(samples)
     repeated = "" if table.turned else repeated_rows(path, names.samples, values)
-    source.hint = " ".join(filter(None, (table.hint, repeated)))
+    source.hint = " ".join(filter(None, (table.hint, repeated, table.box_hint(X))))
     source.read_as, source.counted = table.described(), table.counted()
     source.on_x = table.on_x(names, values)
     return source

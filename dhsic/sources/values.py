@@ -34,6 +34,8 @@ MOST_LONE = 2
 #: Descriptions of the values, for messages.
 DOSAGES, CALLS = "dosages", "genotype calls (0, 1 and 2)"
 ONLY, MORE = "only 0, 1 and 2", "values other than 0, 1 and 2"
+#: Description of 1, 2 and 3, the codes of genotypes in R and others that count from 1.
+FROM_ONE = "1, 2 and 3, which are treated as numbers; if they are genotypes, subtract 1"
 #: Largest ordinary level in data without a 1, or without a 2.
 FEW_LEVELS = 8
 #: Dosage data may have one feature of another kind, such as age, per this many features.
@@ -140,6 +142,12 @@ class Census:
         return len(values) > 1 and values == list(range(3, 3 + len(values)))
 
     @property
+    def is_from_one(self) -> bool:
+        """Whether values are 1, 2 and 3, like genotypes that are counted from 1, and no 0."""
+        is_plain = not (self.n_others or self.n_fractions or self.has_zero)
+        return is_plain and self.has_one and self.largest > 1 and [*self.outside] == [3]
+
+    @property
     def is_scale(self) -> bool:
         """Whether values are at least five consecutive whole numbers, some of them below 0."""
         values = sorted({*self.outside, 0.0, 1.0, 2.0})
@@ -191,8 +199,8 @@ class Census:
             n_features=len(raw),
             n_others=int((is_other & (raw != raw[:, :1]).any(axis=1)).sum()),
             n_fractions=int((fractions & ~is_other).sum()),
-            has_zero=bool((raw == 0).any()),
-            has_one=bool((raw == 1).any()),
+            has_zero=_occurs(0, raw, missing),
+            has_one=_occurs(1, raw, missing),
             largest=float(np.fmax.reduce(np.where(is_excluded, 0, raw), axis=None, initial=0)),
             outside=_merged(other_values, codes),
             n_lone=int(is_lone.sum()),
@@ -210,6 +218,12 @@ def _census_of_counts(
     zeros, ones = (bool((raw[:1] == v).any() or (raw == v).any()) for v in (0, 1))
     largest = max(float(raw.max()), 0.0)
     return Census(len(raw), has_zero=zeros, has_one=ones, largest=largest, outside=outside)
+
+
+def _occurs(value: int, raw: Array, missing: Mask | None) -> bool:
+    """Whether stored values (c, m) that are not missing contain a number."""
+    is_equal = raw == value
+    return bool((is_equal if missing is None else is_equal & ~missing).any())
 
 
 def _have_fractions(raw: Array, which: Mask) -> Mask:
@@ -304,6 +318,8 @@ def _written(value: float) -> str:
 def _kind_without_codes(tally: Census) -> ValueKind:
     """Derive the value kind if no number means a missing value."""
     dosages = not (tally.n_others or tally.n_fractions or tally.outside)
+    if tally.is_from_one:
+        return ValueKind(dosages=False, because=FROM_ONE)
     if dosages or tally.is_ordinary or not tally.is_counts:
         return ValueKind(dosages, because=ONLY if dosages else MORE)
     return ValueKind(
@@ -316,6 +332,8 @@ def _kind_without_codes(tally: Census) -> ValueKind:
 def _judged(tally: Census) -> ValueKind:
     if tally.far:
         _refuse(tally.far, "values from 0 to 2")
+    if tally.is_from_one:
+        return ValueKind(dosages=False, because=FROM_ONE)
     strays = tally.strays
     if (tally.is_ordinary and not tally.is_more_copies) or tally.is_scale:
         return ValueKind(dosages=False, because=MORE)
@@ -325,7 +343,7 @@ def _judged(tally: Census) -> ValueKind:
     seen = sorted(v for v in tally.outside if v in CODES)
     seen += [0] * tally.has_zero + [1] * tally.has_one + [2] * sure
     if tally.is_counts and lone and seen and not tally.is_more_copies:
-        _refuse(lone, ", ".join(map(_written, seen)))
+        _refuse(lone, ", ".join(map(_written, seen)), [v for v in tally.outside if v in CODES])
     alone = sure and not strays and not tally.is_mixed
     codes = {
         int(value): found
@@ -345,14 +363,23 @@ def _judged(tally: Census) -> ValueKind:
     return ValueKind(dosages, codes, ONLY if dosages else MORE)
 
 
-def _refuse(strays: Mapping[float, Occurrences], seen: str) -> None:
+def _refuse(strays: Mapping[float, Occurrences], seen: str, others: Sequence[float] = ()) -> None:
+    """Refuse values that are not counts of alleles; `others` are codes that occur beside them."""
     codes = ", ".join(map(_written, sorted(strays)))
     one = len(strays) == 1
     value = codes if one else f"[{codes}]"
+    from_one, meaning = "", "it means" if one else "they mean"
+    if [*strays] == [MOST_COPIES + 1] and seen.endswith("0, 1, 2"):
+        zero = f"[0, {', '.join(map(_written, sorted(others)))}]" if others else "0"
+        from_one = (
+            "If genotypes are counted 1, 2 and 3, so that 0 is a missing call, pass "
+            f"missing_code={zero}. "
+        )
+        meaning = f"{codes} means"
     raise DataError(
         f"X contains {seen}, and otherwise only {_list_occurrences(strays)}, which "
-        f"{'is' if one else 'are'} not a count of alleles. If "
-        f"{'it means' if one else 'they mean'} missing calls, pass missing_code={value}. To "
+        f"{'is' if one else 'are'} not a count of alleles. {from_one}If "
+        f"{meaning} missing calls, pass missing_code={value}. To "
         "treat every number as a value, pass missing_code=None. Otherwise correct the data."
     )
 

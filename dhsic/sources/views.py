@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import lru_cache
 from itertools import pairwise
@@ -22,7 +22,7 @@ from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.blocks import Block
-from dhsic.sources.columns import Column
+from dhsic.sources.columns import NAME, Column
 from dhsic.sources.sexes import Sexes
 
 #: Name of the coordinate with the positions of features in the store.
@@ -219,6 +219,20 @@ def whole_of(source: AbstractSource) -> AbstractSource:
     while isinstance(source, AbstractView):
         source = source.base
     return source
+
+
+def described(source: AbstractSource) -> Mapping[str, Column]:
+    """Return the annotations of features as columns, by name; the feature names are ``feature``."""
+    columns = source.feature_columns()
+    if columns is not None:
+        return columns
+    known, names = dict(source.feature_coords()), source.feature_names()
+    if names is not None:
+        known[NAME] = names
+    return {
+        name: Column(source.n_features, np.asarray(values).dtype, np.asarray(values).__getitem__)
+        for name, values in known.items()
+    }
 
 
 def stored_positions(source: AbstractSource) -> Index:

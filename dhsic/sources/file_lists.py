@@ -1,0 +1,169 @@
+"""Several files as one matrix: lists of files, glob patterns, and text files that list paths.
+
+Genotypes usually are one file per chromosome. `expanded` converts everything that names several
+files into a list, which `dhsic.open_source` joins along the features.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from glob import glob, has_magic
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from dhsic.errors import InputError
+from dhsic.sources import AbstractSource
+from dhsic.sources.ids import abbreviate
+from dhsic.sources.plink import SUFFIXES
+
+#: First character of the path of a text file that lists paths, one per line.
+LISTING = "@"
+#: Suffixes of other files that PLINK writes beside genotypes, which patterns do not match.
+NO_GENOTYPES = (".log", ".hh", ".nosex")
+#: Maximum number of files that a short description names individually.
+MOST_NAMED = 2
+
+
+def expanded(X: Any) -> Any:
+    """Return data as passed, or a list of several matrices.
+
+    A text ``"@files.txt"`` is a file of paths, and ``"chr*.bed"`` a pattern, unless a file has this
+    name. A list of paths or of opened data may contain both. A list of one matrix is that matrix.
+
+    Raises
+    ------
+    InputError
+        No file matches a pattern, or a list of paths cannot be read, or is empty.
+
+    Examples
+    --------
+    >>> expanded("x.bed"), expanded([["a", "b"], [1, 2]])
+    ('x.bed', [['a', 'b'], [1, 2]])
+    """
+    if isinstance(X, str | PathLike):
+        found: list[Any] = _files_of(fspath(X))
+        return X if found == [fspath(X)] else _single(_without_tables(found))
+    if not _lists_matrices(X):
+        return X
+    each = [_files_of(fspath(x)) if isinstance(x, str | PathLike) else [x] for x in X]
+    return _single(_without_tables([x for files in each for x in files]))
+
+
+def is_several(X: Any) -> bool:
+    """Whether X is a list of matrices, as returned by `expanded`, that are joined when opened."""
+    return _lists_matrices(X) and len(X) > 1
+
+
+def short_name(X: Any) -> str:
+    """Return a short name of data for messages: a file name, or the number and names of files.
+
+    >>> short_name("data/x.bed"), short_name(["chr10.bed", "chr2.bed", "chr1.bed"])
+    ('x.bed', '3 files: chr1.bed ... chr10.bed')
+    """
+    if isinstance(X, str | PathLike):
+        return Path(fspath(X)).name
+    if not is_several(X):
+        return type(X).__name__
+    are_paths = all(isinstance(x, str | PathLike) for x in X)
+    names = sorted(map(short_name, X), key=natural_key) if are_paths else [*map(short_name, X)]
+    noun = "files" if are_paths else "matrices"
+    if len(names) <= MOST_NAMED:
+        return f"{len(names)} {noun}: {', '.join(names)}"
+    return f"{len(names):,} {noun}: {names[0]} ... {names[-1]}"
+
+
+def natural_key(text: str) -> list[tuple[int, int, str]]:
+    """Return a key that sorts numbers in text by their value.
+
+    >>> sorted(["chr10", "chrX", "chr2"], key=natural_key)
+    ['chr2', 'chr10', 'chrX']
+    """
+    return [
+        (0, int(part), "") if part.isdecimal() else (1, 0, part.lower())
+        for part in re.split(r"(\d+)", text)
+        if part
+    ]
+
+
+def _single(found: list[Any]) -> Any:
+    return found[0] if len(found) == 1 else found
+
+
+def _lists_matrices(X: Any) -> bool:
+    """Whether X is a list of paths or matrices, rather than the rows of one matrix."""
+    return isinstance(X, list | tuple) and len(X) > 0 and all(map(_is_matrix, X))
+
+
+def _is_matrix(x: Any) -> bool:
+    """Whether an element of a list is a matrix: a path, a store, or an object with two axes."""
+    is_store = type(x).__module__.partition(".")[0] in ("zarr", "xarray", "anndata")
+    has_axes = len(getattr(x, "shape", ())) == 2  # samples and features
+    return isinstance(x, str | PathLike | AbstractSource) or is_store or has_axes
+
+
+def _files_of(name: str) -> list[str]:
+    """Return the files that a path, a pattern or a list of paths names."""
+    if "://" in name or Path(name).exists():
+        return [name]
+    if name.startswith(LISTING):
+        return _listed(Path(name[1:]))
+    if not has_magic(name):
+        return [name]
+    files = sorted(glob(name), key=natural_key)  # noqa: PTH207  # a pattern may be absolute
+    if not files:
+        raise InputError(
+            f"No file matches {name} in the folder {Path(name).absolute().parent}. Check the "
+            "pattern, which must include the suffix, such as .bed."
+        )
+    return [file for file in files if not file.endswith(NO_GENOTYPES)] or files
+
+
+def _listed(path: Path) -> list[str]:
+    """Read the paths in a file; relative to the current folder, or to the folder of the file."""
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path} cannot be read as a list of paths ({error}). Pass a text file with one path "
+            f"per line, as {LISTING}FILE."
+        ) from error
+    paths = [line for line in lines if line and not line.startswith("#")]
+    if not paths:
+        raise InputError(f"{path} lists no paths. Write one path per line.")
+    found = [_near(name, path.parent) for name in paths]
+    absent = [name for name in found if "://" not in name and not _is_there(name)]
+    if absent:
+        raise InputError(
+            f"{path} lists {len(absent):,} path{'s' * (len(absent) > 1)} at which nothing exists: "
+            f"{abbreviate(absent, 3)}. Write one path per line, without quotes, patterns or "
+            "comments after it. Paths are relative to the current folder, or to the folder of the "
+            "list."
+        )
+    return found
+
+
+def _near(name: str, folder: Path) -> str:
+    """Return a path that exists in the current folder unchanged, else relative to `folder`."""
+    return name if "://" in name or _is_there(name) else str(folder / name)
+
+
+def _is_there(name: str) -> bool:
+    """Whether a path exists, or is the common prefix of PLINK files."""
+    return Path(name).exists() or any(Path(name + suffix).is_file() for suffix in SUFFIXES)
+
+
+def _without_tables(found: Iterable[Any]) -> list[Any]:
+    """Exclude tables of PLINK files, such as .bim, whose genotypes are in the list too."""
+    listed = [*found]
+    paths = {x for x in listed if isinstance(x, str)}
+
+    def is_beside(x: Any) -> bool:
+        suffix = Path(x).suffix.lower() if isinstance(x, str) else ""
+        calls = SUFFIXES.get(suffix, suffix)
+        stem = x[: len(x) - len(suffix)] if suffix else ""
+        others = {stem + other for other in set(SUFFIXES.values()) if other != suffix}
+        return calls != suffix and bool(others & paths)
+
+    return [x for x in listed if not is_beside(x)]

@@ -1,0 +1,445 @@
+"""Joining of several files: order of their features, match of their samples, and checks.
+
+Features are in the order of chromosomes and positions if all files state these, so that the order
+in which files are passed has no effect. Files that cannot belong together are refused by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from dhsic._typing import Array, Index
+from dhsic.errors import InputError, warn
+from dhsic.sources import AbstractSource
+from dhsic.sources.columns import NAME, Column, bits_of
+from dhsic.sources.file_lists import natural_key
+from dhsic.sources.ids import abbreviate
+from dhsic.sources.joined import JoinedSource, Part
+from dhsic.sources.options import text
+from dhsic.sources.variants import CONTIG, NOWHERE, OF_PLINK, POSITION, chromosome_names
+from dhsic.sources.views import described
+
+#: Chromosomes after the numbered ones, in the order of PLINK.
+LAST = ("X", "Y", "XY", "MT")
+#: Pattern of a file name that states a chromosome: chr7.bed, ukb_chrX_v3.pgen.
+OF_CHROMOSOME = re.compile(
+    r"(?:^|[^a-z0-9])chr(?:om(?:osome)?)?[_.-]?(\d{1,2}|xy|x|y|mt|m)(?![a-z0-9])", re.IGNORECASE
+)
+#: Maximum number of names that a message lists.
+MOST_LISTED = 3
+#: Minimum number of files of a series in which a missing number is noticed.
+SERIES = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Chromosomes and positions of the features of a part.
+
+    `codes` (d,) are indices into the normalised names `chromosomes`.
+    """
+
+    codes: Index
+    chromosomes: Array
+    positions: Index
+
+    @property
+    def only(self) -> str:
+        """Name of the only chromosome; "" if there are several, or it is unknown."""
+        names = [str(name) for name in self.chromosomes]
+        return names[0] if len(names) == 1 and names[0] not in NOWHERE else ""
+
+    def ranges(self) -> Iterator[tuple[str, int, int]]:
+        """Yield each chromosome with the first and last position on it."""
+        for code, name in enumerate(self.chromosomes):
+            here = self.positions[self.codes == code]
+            if name not in NOWHERE:
+                yield str(name), int(here.min()), int(here.max())
+
+    def first(self) -> tuple[list[tuple[int, int, str]], int]:
+        """Return the sort key of the first chromosome and position."""
+        keys = [_chromosome_key(str(name)) for name in self.chromosomes]
+        code = min(range(len(keys)), key=keys.__getitem__)
+        return keys[code], int(self.positions[self.codes == code].min())
+
+
+def joined(parts: Sequence[Part], *, intersect_samples: bool) -> JoinedSource:
+    """Join sources along their features.
+
+    Raises
+    ------
+    InputError
+        A file is passed twice, its samples differ from those of the others, or its chromosomes and
+        positions contradict its name or another file.
+    """
+    _refuse_same_file(parts)
+    _check_kinds(parts)
+    places = _places_of(parts)
+    parts, places = _in_order(parts, places)
+    renamed = _check_names(parts, places)
+    if places is not None:
+        _check_chromosomes(parts, places)
+        _warn_of_overlaps(parts, places)
+    _warn_of_gaps(parts, places)
+    return JoinedSource(_with_samples(parts, intersect=intersect_samples), renamed)
+
+
+# Order -------------------------------------------------------------------------------------
+
+
+def _places_of(parts: Sequence[Part]) -> list[Places] | None:
+    """Return chromosomes and positions of the features of each part; None unless all have them."""
+    contigs, positions = [], []
+    for part in parts:
+        coords = _coords_of(part.source)
+        if not {CONTIG, POSITION} <= {*coords}:
+            return None
+        contigs.append(pd.factorize(text(coords[CONTIG])))
+        positions.append(coords[POSITION])
+    bare = chromosome_names(dict.fromkeys(name for _, names in contigs for name in names))
+    out = []
+    for (codes, names), at in zip(contigs, positions, strict=True):
+        new, chromosomes = pd.factorize(np.array([bare[name] for name in names], dtype=object))
+        out.append(Places(new[codes], chromosomes, at))
+    return out
+
+
+def _coords_of(source: AbstractSource) -> dict[str, Array]:
+    """Read chromosomes and positions of features, without their names, which take longer."""
+    columns, every = source.feature_columns(), slice(0, source.n_features)
+    coords = source.feature_coords() if columns is None else columns
+    found = {name: coords[name] for name in (CONTIG, POSITION) if name in coords}
+    return {
+        name: np.asarray(of.read(every) if isinstance(of, Column) else of)
+        for name, of in found.items()
+    }
+
+
+def _in_order(
+    parts: Sequence[Part], places: list[Places] | None
+) -> tuple[list[Part], list[Places] | None]:
+    """Sort parts by their first place; without places, files by the numbers in their names.
+
+    Objects in memory without places keep their order.
+    """
+    are_paths = all(isinstance(part.data, str | PathLike) for part in parts)
+    by_name = [(natural_key(part.short), part.name) for part in parts]
+    order = [*range(len(parts))]
+    if places is not None:
+        order.sort(key=lambda i: (places[i].first(), by_name[i] if are_paths else i))
+    elif are_paths:
+        order.sort(key=by_name.__getitem__)
+    return [parts[i] for i in order], None if places is None else [places[i] for i in order]
+
+
+def _chromosome_key(name: str) -> list[tuple[int, int, str]]:
+    """Return the sort key of a chromosome: numbers, X, Y, XY, MT, others, unknown."""
+    if name.isdecimal() and name not in NOWHERE:
+        return [(0, int(name), "")]
+    if name in LAST:
+        return [(1, LAST.index(name), "")]
+    return [(3 if name in NOWHERE else 2, 0, ""), *natural_key(name)]
+
+
+# Checks ------------------------------------------------------------------------------------
+
+
+def _refuse_same_file(parts: Sequence[Part]) -> None:
+    """Refuse a path that is passed twice, also by different spellings."""
+    seen: dict[str, str] = {}
+    for part in parts:
+        if not isinstance(part.data, str | PathLike):
+            continue
+        place = part.name if "://" in part.name else str(Path(part.name).resolve())
+        if place in seen:
+            raise InputError(
+                f"{part.name} is passed twice, so its features would be counted twice. Pass each "
+                "file once."
+            )
+        seen[place] = part.name
+
+
+def _check_kinds(parts: Sequence[Part]) -> None:
+    """Refuse genotypes of different ploidy, and Dask arrays beside other data."""
+    first = parts[0]
+    for part in parts[1:]:
+        if first.source.ploidy != part.source.ploidy:
+            raise InputError(
+                f"{part.name} and {first.name} do not have the same kind of values: "
+                f"{_kind(part.source)}, and {_kind(first.source)}. Their dosages have different "
+                "scales. Pass them in separate calls."
+            )
+    facts = [(part.source.dtype, part.source.missing_code) for part in parts]
+    are_lazy = [part.source.pieces(()) is not None for part in parts]
+    if any(are_lazy) and not (all(are_lazy) and len({*facts}) == 1):
+        raise InputError(
+            "A list with Dask arrays must contain only Dask arrays of one dtype. Convert them, and "
+            "join them by dask.array.concatenate(arrays, axis=1); or write each to Zarr and pass "
+            "the paths."
+        )
+
+
+def _kind(source: AbstractSource) -> str:
+    return "no genotypes" if source.ploidy is None else f"genotypes of {source.ploidy} alleles"
+
+
+def _check_chromosomes(parts: Sequence[Part], places: Sequence[Places]) -> None:
+    """Refuse a file whose name states another chromosome than its variants have."""
+    for part, here in zip(parts, places, strict=True):
+        stated = OF_CHROMOSOME.search(part.short)
+        if stated is None or not here.only:
+            continue
+        name = stated[1].upper().lstrip("0")
+        name = "MT" if name == "M" else name
+        if here.only not in (name, OF_PLINK.get(name)) and OF_PLINK.get(here.only) != name:
+            raise InputError(
+                f"{part.name} is named after chromosome {name}, but all of its variants are on "
+                f"chromosome {here.only}: its variants (.bim, .pvar) may be those of another file. "
+                "Restore the file, or rename it if its content is right."
+            )
+
+
+def _warn_of_overlaps(parts: Sequence[Part], places: Sequence[Places]) -> None:
+    """Warn if the positions of files on the same chromosome overlap."""
+    ranges = [
+        (name, first, last, part.short)
+        for part, here in zip(parts, places, strict=True)
+        for name, first, last in here.ranges()
+    ]
+    for one, other in combinations(sorted(ranges), 2):
+        if one[0] == other[0] and other[1] < one[2] and one[3] != other[3]:
+            warn(
+                f"The positions of {one[3]} and {other[3]} overlap on chromosome {one[0]}. Their "
+                "features are read one file after the other, not in order of position; merge the "
+                "files for that order.",
+            )
+            return
+
+
+def _warn_of_gaps(parts: Sequence[Part], places: Sequence[Places] | None) -> None:
+    """Warn of numbers that are missing in a series of chromosomes, or of numbered files."""
+    if places is not None:
+        noun = "chromosomes"
+        found = {int(n) for here in places for n in here.chromosomes if str(n).isdecimal()} - {0}
+    else:
+        noun, found = "files", _numbers([part.short for part in parts])
+    missing = [n for n in range(1, max(found, default=0)) if n not in found]
+    if len(parts) >= SERIES and missing and len(missing) < len(found):
+        warn(
+            f"A series of {len(parts):,} {'files' if places is None else 'parts'} has no "
+            f"{noun.removesuffix('s') if len(missing) == 1 else noun} "
+            f"{abbreviate(missing, 10)}. Add the missing files if they exist.",
+        )
+
+
+def _numbers(names: Sequence[str]) -> set[int]:
+    """Return the numbers by which file names differ, if each differs from the first by one."""
+    split = [re.split(r"(\d+)", name) for name in names]
+    if len({len(each) for each in split}) > 1:
+        return set()
+    at = [i for i, each in enumerate(zip(*split, strict=True)) if len({*each}) > 1]
+    is_series = len(at) == 1 and all(each[at[0]].isdecimal() for each in split)
+    return {int(each[at[0]]) for each in split} if is_series else set()
+
+
+def _check_names(parts: Sequence[Part], places: Sequence[Places] | None) -> Array:
+    """Refuse files that repeat each other, and warn of feature names that several files have.
+
+    Returns hashes of the names that files use for features on different chromosomes.
+    """
+    none = np.empty(0, dtype=np.uint64)
+    bits = [np.concatenate([none, *map(bits_of, part.source.name_parts())]) for part in parts]
+    each = np.sort(np.concatenate([np.unique(of_part) for of_part in bits]))
+    repeated = np.unique(each[1:][each[1:] == each[:-1]])
+    unnamed = [part for part, of_part in zip(parts, bits, strict=True) if not of_part.size]
+    _refuse_same_values(unnamed)
+    if not repeated.size:
+        return none
+    frame = _repeated_features(bits, places, repeated)
+    _refuse_builds(parts, frame, places)
+    _refuse_whole(parts, bits, frame)
+    first = frame.drop_duplicates("bits").iloc[0]
+    name = described(parts[first["part"]].source)[NAME].at(np.array([first["feature"]]))[0]
+    files = [parts[i].short for i in frame.loc[frame["bits"] == first["bits"], "part"].unique()]
+    elsewhere = frame.drop_duplicates(["bits", "contig"]).duplicated("bits", keep=False)
+    renamed = np.unique(frame.loc[elsewhere[elsewhere].index, "bits"].to_numpy())
+    how = " They are named by chromosome and position." if renamed.size == repeated.size else ""
+    warn(
+        f"{repeated.size:,} feature names are in several files, such as {name} in "
+        f"{abbreviate(files, MOST_LISTED)}.{how}",
+    )
+    return renamed
+
+
+def _repeated_features(
+    bits: Sequence[Array], places: Sequence[Places] | None, repeated: Array
+) -> pd.DataFrame:
+    """Return hash, part, position in the part, chromosome and position of repeated names."""
+    rows = []
+    for i, of_part in enumerate(bits):
+        at = np.flatnonzero(np.isin(of_part, repeated))
+        here = None if places is None else places[i]
+        contig = "" if here is None else here.chromosomes[here.codes[at]]
+        position = 0 if here is None else here.positions[at]
+        columns = {"bits": of_part[at], "part": i, "feature": at}
+        rows.append(pd.DataFrame({**columns, "contig": contig, "position": position}))
+    return pd.concat(rows, ignore_index=True)
+
+
+def _refuse_same_values(parts: Sequence[Part]) -> None:
+    """Refuse files without feature names that have the same content."""
+    seen: dict[str, Part] = {}
+    for part in parts if len(parts) > 1 else ():
+        digest = part.source.fingerprint()
+        if digest in seen:
+            raise InputError(
+                f"{part.name} has the same content as {seen[digest].name}. Pass each matrix once."
+            )
+        seen[digest] = part
+
+
+def _refuse_builds(
+    parts: Sequence[Part], frame: pd.DataFrame, places: Sequence[Places] | None
+) -> None:
+    """Refuse variants that have different positions on one chromosome in two files."""
+    if places is None:
+        return
+    distinct = frame.drop_duplicates(["bits", "contig", "position"])
+    moved = distinct[distinct.duplicated(["bits", "contig"], keep=False)]
+    moved = moved[moved.groupby(["bits", "contig"])["part"].transform("nunique") > 1]
+    if not len(moved):
+        return
+    pair = moved[moved["bits"] == moved["bits"].iloc[0]].iloc[:2]
+    (a, at, first), (b, other, _) = zip(
+        pair["part"], pair["position"], pair["feature"], strict=True
+    )
+    name = described(parts[a].source)[NAME].at(np.array([first]))[0]
+    raise InputError(
+        f"{parts[a].name} and {parts[b].name} have {moved['bits'].nunique():,} variants of the "
+        f"same name at different positions, such as {name} at {at:,} and {other:,} of chromosome "
+        f"{pair['contig'].iloc[0]}. They use different genome builds, or one lists the variants of "
+        "another file. Convert all files to one build, or restore the file."
+    )
+
+
+def _refuse_whole(parts: Sequence[Part], bits: Sequence[Array], frame: pd.DataFrame) -> None:
+    """Refuse a file all of whose features are in another file, at the same places.
+
+    Chromosomes 23 and X are the same here: the names and positions of variants are, too.
+    """
+    frame = frame.assign(contig=frame["contig"].replace(OF_PLINK))
+    for i, j in combinations(frame["part"].unique().tolist(), 2):
+        small, large = sorted((i, j), key=lambda k: len(bits[k]))
+        keys = [
+            pd.MultiIndex.from_frame(frame.loc[frame["part"] == k, ["bits", "contig", "position"]])
+            for k in (small, large)
+        ]
+        if len(keys[0]) == len(bits[small]) and keys[0].isin(keys[1]).all():
+            raise InputError(
+                f"All {len(bits[small]):,} features of {parts[small].name} are also in "
+                f"{parts[large].name}. Pass only one of them."
+            )
+
+
+# Samples -----------------------------------------------------------------------------------
+
+
+def _with_samples(parts: Sequence[Part], *, intersect: bool) -> list[Part]:
+    """Match the samples of all parts to those of the first part that names them."""
+    names = [None if part.source.row_numbers else part.source.sample_names() for part in parts]
+    named = [i for i, each in enumerate(names) if each is not None]
+    unnamed = [i for i, each in enumerate(names) if each is None]
+    reference = named[0] if named else 0
+    _match_by_order(parts, unnamed, reference)
+    if not named:
+        return [*parts]
+    ours = pd.Index(names[reference])
+    common = ours
+    for i in named:
+        theirs = names[i]
+        assert theirs is not None, "it is one of the named parts"
+        if np.array_equal(ours, theirs):
+            continue
+        other = pd.Index(theirs)
+        _refuse_repeated(parts[reference], ours, parts[i])
+        _refuse_repeated(parts[i], other, parts[reference])
+        if not intersect:
+            _refuse_other_samples(parts[reference], ours, parts[i], other)
+        common = common[common.isin(other)]
+    if not len(common):
+        raise InputError(
+            f"No sample is in all {len(parts):,} files; the names in {parts[reference].name} begin "
+            f"with {abbreviate(ours[:MOST_LISTED])}. Check that all use the same ids."
+        )
+    if len(common) < max(part.source.n_samples for part in parts):
+        counts = [part.source.n_samples for part in parts]
+        span = f"{min(counts):,} to {max(counts):,}" if min(counts) < max(counts) else counts[0]
+        warn(
+            f"{len(common):,} samples are in all {len(parts):,} files, which have {span} samples; "
+            "the others are excluded.",
+        )
+    return [
+        replace(part, rows=_rows(ours if each is None else pd.Index(each), common))
+        for part, each in zip(parts, names, strict=True)
+    ]
+
+
+def _rows(own: pd.Index, common: pd.Index) -> Index | None:
+    """Return positions of the common samples in a part; None if they are all, in this order."""
+    if own.equals(common):
+        return None
+    return np.asarray(own.get_indexer(common), dtype=np.int64)
+
+
+def _match_by_order(parts: Sequence[Part], unnamed: Iterable[int], reference: int) -> None:
+    """Refuse parts without sample names that have another number of samples than the first."""
+    m, listed = parts[reference].source.n_samples, [*unnamed]
+    for i in listed:
+        if parts[i].source.n_samples != m:
+            raise InputError(
+                f"{parts[i].name} has {parts[i].source.n_samples:,} samples without names, but "
+                f"{parts[reference].name} has {m:,}. Files without sample names must have the same "
+                "samples in the same order."
+            )
+    if listed:
+        warn(
+            f"{len(listed):,} of {len(parts):,} files have no sample names "
+            f"({abbreviate((parts[i].short for i in listed), MOST_LISTED)}): their samples are "
+            f"assumed to be in the order of {parts[reference].short}.",
+        )
+
+
+def _refuse_repeated(part: Part, names: pd.Index, other: Part) -> None:
+    """Refuse sample names that repeat, if samples must be matched by name."""
+    if not names.is_unique:
+        twice = names[names.duplicated()].unique()
+        raise InputError(
+            f"{part.name} has {len(twice):,} sample names twice "
+            f"({abbreviate(twice, MOST_LISTED)}), so its samples cannot be matched to those of "
+            f"{other.name}, which are in another order. Make the names unique."
+        )
+
+
+def _refuse_other_samples(part: Part, ours: pd.Index, other: Part, theirs: pd.Index) -> None:
+    """Refuse a file that has other samples than the first."""
+    only = [(part, ours[~ours.isin(theirs)]), (other, theirs[~theirs.isin(ours)])]
+    if not any(len(names) for _, names in only):
+        return
+    listed = " and ".join(
+        f"{len(names):,} only in {of.short} ({abbreviate(names, MOST_LISTED)})"
+        for of, names in only
+        if len(names)
+    )
+    n = int(ours.isin(theirs).sum())
+    raise InputError(
+        f"{other.name} does not have the same samples as {part.name}: {n:,} are in both, {listed}. "
+        "Pass intersect_samples=True to use only the samples that all files have, or restore the "
+        "files."
+    )
