@@ -58,7 +58,8 @@ def table_of(path: Path, categories: list[int]) -> tuple[pd.DataFrame, pd.DataFr
 
 def best_first(X: pd.DataFrame, y: np.ndarray) -> list[str]:
     """Names of the features of the default selection, best first."""
-    result = dhsic.select(X, y.astype(str), n_features_to_select=1, progress=False)
+    labels, options = y.astype(str), {"missing_code": None, "progress": False}
+    result = dhsic.select(X, labels, n_features_to_select=1, **options)
     order = np.argsort(result["rank"].to_numpy())
     return [str(name) for name in result["feature"].to_numpy()[order]]
 

@@ -35,6 +35,7 @@ from dhsic.joins.environment import Environment
 from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.frame_rows import names_to_match
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
+from dhsic.joins.level_names import check_level_names
 from dhsic.joins.mass_spectra import about_descriptions
 from dhsic.joins.sample_checks import warn_of_doubtful_samples
 from dhsic.joins.sample_weights import checked_weights, unequal
@@ -90,7 +91,8 @@ def open_with_labels(
         n_labels = None if is_table(job.path) else _n_labels(job, table)
         if n_labels is None:
             raise
-        source = open_source(job.path, n_samples=n_labels, **job.opening)
+        source = open_source(job.path, n_samples=n_labels, **job.opening, categories=categories)
+    check_level_names(source, job.path, categories)
     if table is not None and is_table(job.path):
         _refuse_leaks(job, source)
     counting = counting_on(job.runtime)

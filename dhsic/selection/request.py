@@ -48,7 +48,7 @@ from dhsic.sources.opening import open_source
 
 #: Options of `open_source` that functions accept in addition to those in their signatures.
 OPENING = (
-    *("missing_chunks", "ploidy_policy", "storage_options", "not_features", "categories"),
+    *("missing_chunks", "ploidy_policy", "storage_options", "not_features", "na", "categories"),
     "intersect_samples",
 )
 #: Parameters that other packages have and dhsic does not; the message names an alternative.

@@ -447,7 +447,9 @@ class SelectionRun:
         if values.codes and self.announce is None:
             warn(f"X holds {values}. {KEEPING}")
         table, source = recoded(table, values), recoded(self.source, values)
-        values = replace(values, because=f"{values.because}; {category_sentence(table)}")
+        values = replace(
+            values, because=f"{values.because}; {category_sentence(table).rstrip('.')}"
+        )
         result = replace(
             self,
             source=source,

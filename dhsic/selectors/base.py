@@ -201,7 +201,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             ``criterion="hsic"``.
         **opening
             Other options of `dhsic.open_source`: `missing_chunks`, `ploidy_policy`,
-            `storage_options`, `not_features`, `categories`, `intersect_samples`.
+            `storage_options`, `not_features`, `na`, `categories`, `intersect_samples`.
 
         Returns
         -------

@@ -10,7 +10,7 @@ variance of a single feature, so that a column of 40 levels weighs as much as a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,9 @@ from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.blocks import Block
 from dhsic.sources.ids import abbreviate
+from dhsic.sources.marked_numbers import LIMIT
 from dhsic.sources.scaling import PRESENCE, Scale, Scaling
+from dhsic.sources.text_features import LETTERS
 from dhsic.sources.views import AbstractView
 from dhsic.validation import is_numeral
 
@@ -35,6 +37,13 @@ MOST, OF_A_LEVEL, FEW, OF_FEW = 50, 5, 5, 2
 #: category, and maximum number of features among which they are looked for.
 SEPARATED = re.compile(r"(.+)[_=:.][^_=:.]+")
 FEWEST_ONE_HOT, MOST_NAMED = 3, 4096
+#: Pattern of levels that begin with a number, perhaps after a sign or a currency, or with a month
+#: before a number; and of genotypes of letters.
+AMOUNT = re.compile(
+    r"[^\w]{0,3}\d.*|(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\W{0,2}\d.*|"
+    + LETTERS,
+    re.IGNORECASE | re.DOTALL,
+)
 #: Value of the first level.
 FIRST = 0.5
 
@@ -51,6 +60,23 @@ class CodedColumn:
     levels: tuple[str, ...] = ()
     kind: str = NUMBER
 
+    @property
+    def are_amounts(self) -> bool:
+        """Whether at least half of the levels look like amounts, dates, times or genotypes.
+
+        A single value below or above a limit, such as <0.1, is enough. Numbers are none of these:
+        pandas categories may be numbers.
+
+        >>> [CodedColumn.of(of).are_amounts for of in (["1:30", "25:50"], ["May 2020", "late"])]
+        [True, True]
+        >>> [CodedColumn.of(of).are_amounts for of in (["a", "b2"], ["1", "2"], ["<0.1", "b", "c"])]
+        [False, False, True]
+        """
+        n = sum(AMOUNT.fullmatch(level) is not None for level in self.levels)
+        is_text = not all(map(is_numeral, self.levels))
+        has_limit = any(map(LIMIT.fullmatch, self.levels))
+        return is_text and bool(self.levels) and (2 * n >= len(self.levels) or has_limit)
+
     @staticmethod
     def of(texts: Sequence[str | None]) -> CodedColumn:
         """Code texts (m,) as levels; None is missing. Levels that are numbers are sorted as such.
@@ -66,12 +92,20 @@ class CodedColumn:
         return CodedColumn(values, tuple(levels), f"categories ({len(levels)})")
 
 
-def check_levels(where: str, columns: Mapping[str, CodedColumn]) -> None:
-    """Refuse categorical columns with so many levels that they are names or free text.
+def check_levels(where: str, columns: Mapping[str, CodedColumn], named: Collection[str]) -> None:
+    """Refuse categorical columns whose levels are names, free text, amounts or dates.
 
-    `where` is the subject of the message: the table or frame.
+    `where` is the subject of the message: the table or frame. Columns in `named` are categories by
+    the caller's word, so that their levels may be amounts.
     """
     for name, column in columns.items():
+        if name not in named and column.are_amounts:
+            raise InputError(
+                f"{where} has text in column {name!r} that looks like amounts, ranges, dates, "
+                f"times or genotypes ({abbreviate(map(repr, column.levels), 3)}). Write it as "
+                f"numbers. If these are names of categories, pass categories={[name]!r}. If the "
+                f"column is not a feature, exclude it: not_features={[name]!r}."
+            )
         k, n = len(column.levels), int((~np.isnan(column.values)).sum())
         least = OF_FEW if k <= FEW else OF_A_LEVEL
         if k > MOST or k * least > max(n, 2 * OF_FEW):

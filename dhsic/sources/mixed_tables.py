@@ -27,6 +27,7 @@ from dhsic.sources.odd_fields import OddFields
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.table_formats import format_of
 from dhsic.sources.tables import TableColumns, check_room, is_turned
+from dhsic.sources.text_features import CALLS, is_field
 from dhsic.sources.text_tables import BYTES_OF_FIELD, open_table
 from dhsic.validation import is_numeral
 
@@ -64,7 +65,7 @@ def open_mixed_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
     }
     if not coded:
         return open_in_memory(X, plain)
-    check_levels("The DataFrame", coded)
+    check_levels("The DataFrame", coded, wanted)
     left = X.loc[:, [str(name) not in coded for name in X.columns]]
     columns, code = dict(coded), plain.code_of()
     samples = X.index.to_numpy(dtype=object)
@@ -113,20 +114,24 @@ def _as_written_once(texts: Sequence[str | None]) -> list[str | None]:
     return [None if text is None else repr(float(text)).removesuffix(".0") for text in texts]
 
 
-def _are_levels(texts: Iterable[str | None], separator: str) -> bool:
-    """Whether texts are levels: no numbers, also not numbers in other writing, nor answers.
+def _are_levels(texts: Sequence[str | None], separator: str) -> bool:
+    """Whether texts are levels, and neither numbers, genotypes, check boxes nor several answers.
 
     `separator` separates the columns of a table; several answers have another one in a field.
     """
-    odd = OddFields("", "")
-    for text in texts:
-        if text is not None:
-            odd.add(text, "")
-    if odd.n_present and all(text is None or text.lower() in BOOLEANS for text in texts):
+    present = [text for text in texts if text is not None]
+    odd = OddFields("", "", n_empty=len(texts) - len(present))
+    for text in present:
+        odd.add(text, "")
+    if odd.n_empty and len({text.lower() for text in present}) == 1:
+        return False  # a check box
+    if present and all(text.lower() in BOOLEANS for text in present):
         return True
-    if odd.are_few or not odd.places or len({*odd.commas, *odd.limits}) == len(odd.places):
+    if odd.has_numbers or not odd.places or odd.dosages or not CALLS.keys().isdisjoint(odd.places):
         return False
-    return not numbers_of(odd.places) and not (separator and are_answers(odd.places, separator))
+    if numbers_of(odd.places) or len({*odd.commas, *odd.limits}) == len(odd.places):
+        return False
+    return not (separator and are_answers(odd.places, separator))
 
 
 def _number_columns(source: AbstractSource, names: Iterable[str]) -> dict[str, CodedColumn]:
@@ -153,7 +158,7 @@ def open_mixed_table(path: str, options: OpenOptions) -> AbstractSource:
     coded = table.coded(wanted)
     if not coded:
         return open_table(path, plain)
-    check_levels(path, coded)
+    check_levels(path, coded, wanted)
     others = [name for name in table.feature_names if name not in coded]
     if not others:
         return MixedSource(coded, *table.names(path, coded), missing_code=plain.code_of())
@@ -243,9 +248,9 @@ class _TextColumns:
         return None if text.lower() in NA or text in na_of(self.na, self.all_names[i]) else text
 
     def _is_odd(self, i: int, fields: Sequence[str]) -> bool:
-        """Whether a field is neither a number nor missing."""
+        """Whether a field is neither a number, a genotype call nor missing."""
         text = fields[i].strip()
-        return not is_value(text) and text not in na_of(self.na, self.all_names[i])
+        return not is_field(text) and text not in na_of(self.na, self.all_names[i])
 
 
 def refuse_categories(categories: Sequence[str] | None) -> None:
