@@ -204,9 +204,9 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
     orders += weight_orders
     if covariates:
         notes.append(f"covariates {', '.join(dict(covariates))}")
-    names = data.source.feature_names() if data.source.levels else None
-    features = () if names is None else [str(names[j]) for j in data.source.levels]
-    check_categories(job, dict(covariates), features)
+    called = data.source.feature_names()
+    categories = [] if called is None else [str(called[j]) for j in data.source.levels]
+    check_categories(job, dict(covariates), categories)
     check_na(job, data, {*job.label_columns, *dict(covariates)})
     labels = [
         (name, in_order(name, one, job.levels))

@@ -255,7 +255,8 @@ class Multiscale:
     def untied_tables(self) -> tuple[TailTable, ...]:
         """Tables of the laws of features without ties, by standardised HSIC."""
         skewness = self.moments(self.untied).skewness[..., 0]  # (n, K)
-        by_law = zip(self.ranks.laws, skewness.T.ravel(), strict=True)
+        laws = [law for law in self.ranks.laws if isinstance(law, WidthLaw)]  # all of them
+        by_law = zip(laws, skewness.T.ravel(), strict=True)
         return tuple(law.tabulated(float(skew)) for law, skew in by_law)
 
     @cached_property

@@ -151,6 +151,7 @@ def _finished(run: SelectionRun, judge: Judge, columns: Float, scaling: Scaling)
     """Compute the test of all features from the columns of the pass, (k, d)."""
     criterion, state = judge.criterion, judge.prepared
     assert criterion is not None, "features are tested"
+    assert isinstance(state, Multiscale | BlockState), "the labels can be tested"
     alive, d = np.flatnonzero(~scaling.constant), scaling.constant.size
     n_missing = scaling.n_missing[alive]
     warn_of_missing(run, columns[-1, alive], alive, n_missing, getattr(state, "missingness", None))

@@ -258,8 +258,9 @@ class Request:
             selector = with_blocks(selector, self.blocks)
         source, table, groups = self.opened(), None, self.feature_groups
         if source.levels and selector.takes_groups:
-            table, source = source, IndicatorSource(source)
-            groups = Groups.of_columns(source)
+            columns, source = source, IndicatorSource(source)
+            if source.n_features > columns.n_features:  # otherwise each column is a number
+                table, groups = columns, Groups.of_columns(source)
         run = SelectionRun(
             selector,
             source,

@@ -447,9 +447,8 @@ class SelectionRun:
         if values.codes and self.announce is None:
             warn(f"X holds {values}. {KEEPING}")
         table, source = recoded(table, values), recoded(self.source, values)
-        values = replace(
-            values, because=f"{values.because}; {category_sentence(table).rstrip('.')}"
-        )
+        categories = category_sentence(table).rstrip(".")
+        values = replace(values, because=f"{values.because}; {categories}")
         result = replace(
             self,
             source=source,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -136,6 +137,8 @@ def check_known(where: str, wanted: Iterable[str], known: Sequence[str]) -> None
 
 class MixedSource(ArraySource):
     """Source of numbers and categories in memory, with one feature per column of a table."""
+
+    layout: Any
 
     def __init__(
         self,

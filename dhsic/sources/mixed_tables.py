@@ -269,8 +269,8 @@ def refuse_codes(source: AbstractSource, categories: Sequence[str] | None) -> No
         columns = [str(names[j]) for j in source.levels]
         raise InputError(
             f"X was opened with categories ({abbreviate(map(repr, columns), 5)}), which are not "
-            "supported here. Open it without categories=, and exclude these columns: "
-            f"not_features={columns!r}."
+            "supported here. Pass the table itself, which is opened here, and exclude these "
+            f"columns: not_features={columns!r}."
         )
 
 
