@@ -273,7 +273,7 @@ def test_open_sources_with_categories_exclude_them_for_pairs():
     advised = remedies_of(dhsic.find_pairs, source, Y)
     assert advised == {"not_features": ["x"]}
     pairs = dhsic.find_pairs(table, Y, **advised)
-    assert [pairs.names_i[0], pairs.names_j[0]] == ["age", "bmi"]
+    assert [*pairs["first_feature"].values, *pairs["second_feature"].values] == ["age", "bmi"]
 
 
 def test_methods_without_categories_name_those_with_them():

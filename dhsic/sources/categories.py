@@ -215,14 +215,18 @@ def one_hot_sentence(source: AbstractSource) -> str:
 
 
 def _are_one_hot(source: AbstractSource, places: list[int]) -> bool:
-    """Whether features are 0 or 1, and exactly one of them is 1 in each sample."""
+    """Whether features are 0 or 1, and exactly one of them is 1 in each sample.
+
+    Samples in which one of them is missing do not count.
+    """
     total = np.zeros(source.n_samples)
     for j in places:
         (values,) = source.read_columns(Block(0, j, j + 1), np.zeros(1, np.int64))
-        if not np.isin(values, (0, 1)).all():
+        if not (np.isin(values, (0, 1)) | np.isnan(values)).all():
             return False
         total += values
-    return bool((total == 1.0).all())
+    present = total[~np.isnan(total)]
+    return bool(present.size and (present == 1.0).all())
 
 
 class IndicatorSource(AbstractView):
