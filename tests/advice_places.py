@@ -186,7 +186,17 @@ ON_FILES = """
     sources/joining.py: _check_kinds _refuse_other_samples
 """
 
+#: Advice about tables with categories.
+ON_CATEGORIES = """
+    independence/__init__.py: _categories_refused
+    passes/single_pass.py: _set_categories
+    selection/categories.py: refuse_unsupported
+    sources/categories.py: check_known check_levels
+    sources/mixed_tables.py: refuse_categories refuse_codes
+"""
+
 FOLLOWED = {
+    **dict.fromkeys(functions(ON_CATEGORIES), "test_text_categories.py"),
     **dict.fromkeys(functions(ON_FILES), "test_joined.py"),
     **dict.fromkeys(functions(ON_ENVIRONMENTS), "test_environment.py"),
     **dict.fromkeys(functions(ON_ORDINAL), "test_ordinal.py"),

@@ -102,9 +102,12 @@ UNREADABLE = {
     "complex, hsic": (lambda: dhsic.hsic(X + 1j, Y), InputError, "complex128", "numpy.abs"),
     "dates": (lambda: fit(np.tile(DAYS, (6, 1)).T), InputError, "datetime64[D]", "timedelta64"),
     "records": (lambda: fit(np.zeros(12, [("a", "f8")])), InputError, "(12,)", "two axes"),
-    "frame with text": (lambda: fit(FRAME.assign(sex="m")), InputError, "['sex']", "get_dummies"),
+    "frame with free text": (
+        lambda: fit(FRAME.assign(note=[f"note {i}" for i in range(12)])),
+        *(InputError, "'note'", "not_features=['note']"),
+    ),
     "frame with categories": (
-        lambda: fit(FRAME.assign(sex=pd.Categorical(["m", "f"] * 6))),
+        lambda: dhsic.find_pairs(FRAME.assign(sex=pd.Categorical(["m", "f"] * 6)), Y),
         *(InputError, "['sex']", "get_dummies"),
     ),
     "frame with dates": (lambda: fit(FRAME.assign(born=DAYS)), InputError, "['born']", "Or drop"),

@@ -66,7 +66,9 @@ def nested(folder):
 
 
 def table(folder):
-    pd.DataFrame(X, columns=[*"abcdef"]).assign(site="a").to_csv(folder / "x.csv", index=False)
+    pd.DataFrame(X, columns=[*"abcdef"]).assign(site=[f"site {i}" for i in range(M)]).to_csv(
+        folder / "x.csv", index=False
+    )
     return folder / "x.csv"
 
 

@@ -483,7 +483,7 @@ def test_booleans_are_numbers(rng, tmp_path, words):
 def test_indicators_of_pandas_are_the_remedy_for_text(rng, tmp_path):
     table = frame(rng).assign(tissue=["lung", "liver"] * (M // 2))
     table.to_csv(tmp_path / "t.csv")
-    assert "get_dummies" in ran("select", tmp_path / "t.csv", "--target", "status", code=2)
+    assert "get_dummies" in ran("pairs", tmp_path / "t.csv", "--target", "status", code=2)
     pd.get_dummies(table, columns=["tissue"]).to_csv(tmp_path / "t.csv")
     assert best(tmp_path / "t.csv") == "g2"
 
@@ -903,7 +903,7 @@ PAIRS = (("yes", "no"), ("True", "no"), ("M", "F"), ("male", "female"), ("low", 
 def test_classes_are_never_proposed_as_missing(rng, tmp_path, words):
     path = tmp_path / "t.csv"
     with_text(rng, path, {i: words[i % 2] for i in range(M)}, name="smoker")
-    said = " ".join(ran("select", path, "--target", "status", code=2).split())
+    said = " ".join(ran("pairs", path, "--target", "status", code=2).split())
     assert "--na" not in said
     option = shlex.split(said.partition("exclude it: ")[2].partition(". ")[0])
     assert option == ["--not-feature", "smoker"]
@@ -916,7 +916,7 @@ def test_classes_are_never_proposed_as_missing(rng, tmp_path, words):
 def test_columns_of_text_of_several_kinds_are_left_out_by_the_options_that_are_said(rng, tmp_path):
     table = frame(rng, 4).assign(site=["a", "b"] * 20, **{"smoking status": ["no", "yes"] * 20})
     table.to_csv(tmp_path / "t.csv", index_label="id")
-    said = " ".join(ran("select", tmp_path / "t.csv", "--target", "status", code=2).split())
+    said = " ".join(ran("pairs", tmp_path / "t.csv", "--target", "status", code=2).split())
     option = shlex.split(said.partition("exclude them: ")[2].partition(". ")[0])
     assert option == ["--not-feature", "site", "--not-feature", "smoking status"]
     ran("select", tmp_path / "t.csv", "--target", "status", *option, "--no-progress")

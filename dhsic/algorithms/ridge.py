@@ -55,7 +55,9 @@ COMPARED = (1, 2, 5, 10, 20, 50)
 CLEARLY = 2.0
 
 
-def ridge_order(G: Float, B: Float, penalty: float, n_samples: int) -> tuple[Index, Float]:
+def ridge_order(
+    G: Float, B: Float, penalty: float, n_samples: int, codes: Index | None = None
+) -> tuple[Index, Float]:
     """Order in which features are removed, least relevant first, and the loss of HSIC for each.
 
     Parameters
@@ -66,7 +68,11 @@ def ridge_order(G: Float, B: Float, penalty: float, n_samples: int) -> tuple[Ind
         Inner products of features and label directions U.
     penalty : float
         Lambda relative to the mean of the diagonal of K, which is ``tr G / n_samples``.
+    codes : (n,) int, optional
+        Group of each feature, from 0, if features leave in groups; then the order is one of groups.
     """
+    if codes is not None:
+        return _order_of_groups(G, B, penalty, n_samples, codes)
     remaining = np.arange(len(G))
     order, falls = [], []
     while remaining.size:
@@ -99,6 +105,39 @@ def _leave(G: Float, B: Float, penalty: float, n: int) -> tuple[Index, Float]:
         changes[:, p] = column
         diagonal = np.where(is_left, diagonal - column * column, 1.0)
     return leaving, lost
+
+
+def _order_of_groups(
+    G: Float, B: Float, penalty: float, n_samples: int, codes: Index
+) -> tuple[Index, Float]:
+    """Order in which groups are removed, and the loss of HSIC for each, see `ridge_order`.
+
+    Without the features J of a group, HSIC is smaller by ``tr beta_J' (C_JJ)^-1 beta_J``.
+    """
+    remaining = np.arange(len(G))
+    order, falls = list[int](), list[float]()
+    while remaining.size:
+        inner = G[np.ix_(remaining, remaining)]
+        C = inverse(inner.copy(), penalty * float(np.trace(inner)) / n_samples)
+        beta = C @ B[remaining]
+        for _ in range(removed(STEP, np.unique(codes[remaining]).size)):
+            own = codes[remaining]
+            groups = np.unique(own)
+            losses = np.array([_loss(C, beta, np.flatnonzero(own == g)) for g in groups])
+            i = int((losses <= losses.min() + TIE * losses.max()).argmax())
+            leaves = own == groups[i]
+            change = np.linalg.solve(C[np.ix_(leaves, leaves)], C[leaves][:, ~leaves])
+            beta = beta[~leaves] - change.T @ beta[leaves]
+            C = C[np.ix_(~leaves, ~leaves)] - C[~leaves][:, leaves] @ change
+            order.append(int(groups[i]))
+            falls.append(float(losses[i]))
+            remaining = remaining[~leaves]
+    return np.array(order, dtype=np.int64), np.array(falls)
+
+
+def _loss(C: Float, beta: Float, J: Index) -> float:
+    """Loss of HSIC without the features J (k,) of a group."""
+    return float(np.vdot(beta[J], np.linalg.solve(C[np.ix_(J, J)], beta[J])))
 
 
 def inverse(G: Float, penalty: float) -> Float:
@@ -185,15 +224,25 @@ class Explained:
     is_worse: bool
 
     @staticmethod
-    def of(X: Float, U: Float, alone: Index, given_others: Index) -> Explained:
-        """Compare two orders of the columns of X (m, n), the most relevant first."""
+    def of(
+        X: Float, U: Float, alone: Index, given_others: Index, codes: Index | None = None
+    ) -> Explained:
+        """Compare two orders of the columns of X (m, n), the most relevant first.
+
+        With `codes` (n,) they are orders of groups of columns, and a group counts as one feature.
+        """
         n = len(alone)
         error_pairs = []
         for k in [k for k in COMPARED if 2 * k <= n] or [1]:
             first, other = np.sort(alone[:k]), np.sort(given_others[:k])
-            errors = left_out_errors(X[:, first], U)
             is_same = np.array_equal(first, other)
-            error_pairs.append((errors, errors if is_same else left_out_errors(X[:, other], U)))
+            if codes is not None:
+                first, other = (np.flatnonzero(np.isin(codes, some)) for some in (first, other))
+            errors = left_out_errors(X[:, first], U, first.size / k)
+            errors_of_other = errors
+            if not is_same:
+                errors_of_other = left_out_errors(X[:, other], U, other.size / k)
+            error_pairs.append((errors, errors_of_other))
         before, after = np.mean(error_pairs, axis=0)
         worse = after - before
         error = float(worse.std()) / np.sqrt(len(worse))

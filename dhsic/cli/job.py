@@ -21,6 +21,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection.request import Request
 from dhsic.selectors import parameters_of, selector_of
 from dhsic.selectors.base import Selector
+from dhsic.sources.delimited import Delimited
 from dhsic.sources.file_lists import expanded, is_several, short_name
 from dhsic.sources.opening import is_table, is_text
 from dhsic.sources.options import MissingChunks, PloidyPolicy
@@ -166,8 +167,8 @@ class SelectJob:
         Columns of the --covariates tables, between commas, as in PLINK; without such a table the
         same as --covariate.
     category : NAME, repeated
-        A covariate whose numbers are codes for groups, such as centres or batches: one indicator
-        column per group.
+        A covariate, or a feature of a text table, whose numbers are codes for groups, such as
+        centres or types of pain. Columns of text are categories anyway.
     drop_missing : flag
         Exclude samples without a label or covariate.
     na : TEXT, repeated
@@ -370,6 +371,7 @@ class SelectJob:
             attributes=attributes,
             job=self.plain(),
             **self.opening,
+            categories=self.feature_categories,
         )
 
     @property
@@ -393,6 +395,15 @@ class SelectJob:
             "pass_only": self.pass_only,
             "intersect_samples": self.intersect_samples,
         }
+
+    @property
+    def feature_categories(self) -> tuple[str, ...]:
+        """Feature columns of a text table that are categories although they contain numbers."""
+        one = self.path if isinstance(self.path, str) and is_text(self.path) else ""
+        if not self.category or not Path(one).is_file():
+            return ()
+        columns = {*(Delimited(one).names or ())} - {*self._not_features}
+        return tuple(name for name in self.category if name in columns)
 
     @property
     def _not_features(self) -> tuple[str, ...]:

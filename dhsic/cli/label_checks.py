@@ -51,10 +51,12 @@ Columns = Sequence[tuple[str, Array]]
 OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
 
 
-def check_categories(job: SelectJob, covariates: Collection[str]) -> None:
-    """Reject `--category NAME` if NAME is not a covariate."""
+def check_categories(
+    job: SelectJob, covariates: Collection[str], features: Collection[str]
+) -> None:
+    """Reject `--category NAME` if NAME is neither a covariate nor a categorical feature."""
     for name in job.category:
-        if name not in covariates:
+        if name not in covariates and name not in features:
             raise InputError(
                 f"--category {name} is not the name of a covariate; covariates: "
                 f"{abbreviate(covariates) or 'none'}.{did_you_mean(name, covariates)} Also pass "

@@ -36,6 +36,7 @@ from dhsic.joins.environment import Environment
 from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.frame_rows import names_to_match
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
+from dhsic.joins.level_names import check_level_names
 from dhsic.joins.mass_spectra import about_descriptions
 from dhsic.joins.sample_checks import warn_of_doubtful_samples
 from dhsic.joins.sample_weights import checked_weights, unequal
@@ -71,11 +72,13 @@ REMEDIES = (
 Read = tuple[Columns, Columns, Columns, Columns, list[str], Mapping[str, int]]
 
 
-def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled:
+def open_with_labels(
+    job: SelectJob, before: Labelled | None = None, *, categories: tuple[str, ...] | None = None
+) -> Labelled:
     """Open the data of a job, with labels and covariates.
 
     Samples that lack a label or covariate are excluded. `before` is the same data with other
-    labels, if it is already open.
+    labels, if it is already open. `categories` is an option of `dhsic.open_source`.
     """
     table = None if job.labels is None else read_table(job.labels, remedies=REMEDIES)
     if table is None:
@@ -84,12 +87,13 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
         return _add_labels(job, before, *_columns(job, before, table))
     try:
         with waiting(job.path if isinstance(job.path, str) else ""):
-            source = open_source(job.path, **job.opening)
+            source = open_source(job.path, **job.opening, categories=categories)
     except InputError:  # the number of labels may show which axis has the samples
         n_labels = None if is_table(job.path) else _n_labels(job, table)
         if n_labels is None:
             raise
-        source = open_source(job.path, n_samples=n_labels, **job.opening)
+        source = open_source(job.path, n_samples=n_labels, **job.opening, categories=categories)
+    check_level_names(source, job.path, categories)
     if table is not None and is_table(job.path):
         _refuse_leaks(job, source)
     counting = counting_on(job.runtime)
@@ -201,7 +205,9 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
     orders += weight_orders
     if covariates:
         notes.append(f"covariates {', '.join(dict(covariates))}")
-    check_categories(job, dict(covariates))
+    called = data.source.feature_names()
+    categories = [] if called is None else [str(called[j]) for j in data.source.levels]
+    check_categories(job, dict(covariates), categories)
     check_na(job, data, {*job.label_columns, *dict(covariates)})
     labels = [
         (name, in_order(name, one, job.levels))

@@ -388,6 +388,7 @@ ALIASES = {
     "overwrite": "force",
     "n_threads": "threads",
     "not_features": "not_feature",
+    "categories": "category",
     "ploidy_policy": "ploidy",
 }
 

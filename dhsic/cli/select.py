@@ -108,7 +108,7 @@ def plan(
         )
     foreseen = PlannedRuntime(n_workers, worker_threads) if n_workers else None
     with closing(foreseen or job.runtime()) as runtime:
-        labelled = sizes or open_with_labels(job.each[0])
+        labelled = sizes or _read(job.each[0])
         left_out = labelled.filtered.left_out
         first, *other_requests = _requests(job, [labelled]).values()
         forecast = plan_of(
@@ -199,7 +199,7 @@ def _first(job: SelectJob) -> int | None:
 
 def _opened(job: SelectJob) -> list[Labelled]:
     """Data with the labels of each run; the data are opened only once."""
-    labelled = [open_with_labels(job.each[0])]
+    labelled = [_read(job.each[0])]
     return labelled + [open_with_labels(one, labelled[0]) for one in job.each[1:]]
 
 
@@ -228,6 +228,11 @@ def _announce(
     where = f"{run.runtime.n_workers} threads" if where == "threads" else where
     say("run", f"{run.selector.described()}, on {where}{_checkpoint_note(job)}")
     say("memory", f"peak memory {promise}; limit {human(allowed)}")
+
+
+def _read(job: SelectJob) -> Labelled:
+    """Open the data of a job, whose columns of text are categories, with its labels."""
+    return open_with_labels(job, categories=job.feature_categories)
 
 
 def _say_data(job: SelectJob, every: list[Labelled]) -> None:

@@ -110,9 +110,25 @@ def _of_family(
     `along` are sums of directions over the samples of each level, `absent` over samples with a
     missing value.
     """
+    functions = level_functions(counts, values, family.weights.shape[1])
+    return scores_with_functions(state, family, functions, counts, along, absent, variance_ratios)
+
+
+def scores_with_functions(
+    state: Multiscale,
+    family: WidthFamily,
+    functions: Float,
+    counts: Float,
+    along: Float,
+    absent: Float | None,
+    variance_ratios: Float | None,
+) -> FeatureScores:
+    """Scores of features with q levels, from R orthonormal functions of the levels, (c, R, q).
+
+    For the other parameters see `_of_family`.
+    """
     m, S, K = state.n_samples, state.labels.B.shape[1], state.K
     n = counts.sum(axis=1)
-    functions = level_functions(counts, values, family.weights.shape[1])
     U = along[..., :S]
     totals, part = U.sum(axis=1), np.ones((K, len(counts)))
     if absent is not None:

@@ -29,7 +29,7 @@ from dhsic.criteria.label_functions import LabelDirections
 from dhsic.criteria.missingness import MissingnessTest
 from dhsic.criteria.null import NullOf
 from dhsic.criteria.patterns import PatternSums
-from dhsic.criteria.rank_law import Calibration, TailTable, WidthLaw, combined
+from dhsic.criteria.rank_law import Calibration, DirectLaw, TailTable, WidthLaw, combined
 from dhsic.criteria.rare import Carriers, RareLaw
 from dhsic.criteria.unbalanced import along_parabola, drawn_sums, is_unbalanced, tail_bend
 from dhsic.linalg.covariates import regained
@@ -70,7 +70,7 @@ class WidthFamily:
 
     widths: Float
     weights: Float
-    laws: tuple[WidthLaw, ...]
+    laws: tuple[WidthLaw | DirectLaw, ...]
     shares: Float
     calibration: Calibration
 
@@ -255,7 +255,8 @@ class Multiscale:
     def untied_tables(self) -> tuple[TailTable, ...]:
         """Tables of the laws of features without ties, by standardised HSIC."""
         skewness = self.moments(self.untied).skewness[..., 0]  # (n, K)
-        by_law = zip(self.ranks.laws, skewness.T.ravel(), strict=True)
+        laws = [law for law in self.ranks.laws if isinstance(law, WidthLaw)]  # all of them
+        by_law = zip(laws, skewness.T.ravel(), strict=True)
         return tuple(law.tabulated(float(skew)) for law, skew in by_law)
 
     @cached_property

@@ -171,6 +171,33 @@ class WidthLaw:
         return TailTable(self.log_p(FINE, np.full(FINE.size, skewness)))
 
 
+@dataclass(frozen=True, eq=False)
+class DirectLaw:
+    """Law like `WidthLaw` that is computed for each value, for kernels that few features share.
+
+    `terms` are the eigenvalues of the mixture, and `nu` its degrees of freedom.
+    """
+
+    terms: Float
+    nu: int
+
+    @staticmethod
+    def of(weights: Float, C: LowRankSymmetric, nu: int) -> DirectLaw:
+        """Create the law for functions with these weights, (R,), and the label matrix C."""
+        mu = np.linalg.eigvals((C.F.T @ C.F) * C.weights).real
+        terms = _merged(np.multiply.outer(weights, mu[mu > NOTHING * mu.max()]).ravel())
+        return DirectLaw(terms / terms.max(), max(nu, 2 * terms.size))
+
+    def log_p(self, z: Float, skewness: Float) -> Float:
+        """Log p-values, (c,), see `WidthLaw.log_p`."""
+        moments = RatioMoments.of(self.terms, self.nu)
+        ordinary = log_tail(z, np.full(z.size, moments.skewness))
+        exact = log_ratio_tail(self.terms, self.nu, moments.mean + moments.std * z)
+        is_exact = (ordinary < ALL) & np.isfinite(exact)
+        correction = np.where(is_exact, exact - ordinary, 0.0)
+        return np.asarray(np.minimum(log_tail(z, skewness) + correction, 0.0))
+
+
 #: Values of ``z / (1 + |z|)`` at which a law with one skewness is tabulated.
 FINE_PLACES = np.append(np.linspace(-0.6, 0.9, 1128), 1.0 - np.geomspace(0.0998, 0.0007, 600))
 FINE = FINE_PLACES / (1.0 - np.abs(FINE_PLACES))

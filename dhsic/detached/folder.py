@@ -56,7 +56,7 @@ LOCK_WAIT = 120.0  # seconds for a replaced driver to notice and release the loc
 FIELDS = ("id", "n_samples", "device", "job", "attributes")
 OPENING = (
     *("variable", "sample_dim", "missing_code", "missing_chunks", "ploidy_policy", "pass_only"),
-    *("not_features", "na", "intersect_samples"),
+    *("not_features", "na", "categories", "intersect_samples"),
 )
 #: Parameters that the driver sets; they are not stored in a request.
 OF_DRIVERS = ("checkpoint", "progress", "runtime")

@@ -71,6 +71,7 @@ from dhsic.selection.request import Request, check_opening, given_as
 from dhsic.selectors.base import Standardize, scales
 from dhsic.selectors.onepass import OnePass
 from dhsic.sources import AbstractSource
+from dhsic.sources.categories import KIND, NUMBER
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import abbreviate, did_you_mean
 from dhsic.sources.scaling import Scale, Scaling, missing_mask
@@ -113,6 +114,8 @@ class FeatureTests:
         it. None if only some features were tested.
     labels : str
         The labels in one line, with the label kernel.
+    kinds : (n,) array of str or None
+        What each column contains, if there are categories: ``"number"`` or ``"categories (4)"``.
     """
 
     features: Index
@@ -126,6 +129,7 @@ class FeatureTests:
     widths: Float | None = None
     shapes: Array | None = None
     labels: str = ""
+    kinds: Array | None = None
 
     def __str__(self) -> str:
         called = self.features if self.names is None else self.names
@@ -134,6 +138,8 @@ class FeatureTests:
         names = [str(name) for name in np.asarray(called)[order]]
         width = max(7, *map(len, names))
         shapes = np.full(len(called), "") if self.shapes is None else self.shapes
+        if self.kinds is not None:  # in the column of shapes, which categories do not have
+            shapes = np.where(shapes == "", np.where(self.kinds == NUMBER, "", self.kinds), shapes)
         last = "" if self.shapes is None else "  shape"
         lines = [f"{'feature':<{width}}  {'HSIC':>10}  {'p':>9}  {'adjusted':>9}{last}"]
         of = (values[order] for values in (self.statistics, self.p_values, self.adjusted, shapes))
@@ -167,6 +173,7 @@ class FeatureTests:
     def to_dataframe(self) -> pd.DataFrame:
         """Return a table with one row per feature, indexed by its position in X."""
         columns = {} if self.names is None else {"name": self.names}
+        columns |= {} if self.kinds is None else {KIND: self.kinds}
         values = {name: getattr(self, name) for name in ("statistics", "p_values", "adjusted")}
         index = pd.Index(self.features, name="feature")
         how: dict[str, Array | None] = {"sigma": self.sigmas}
@@ -302,6 +309,7 @@ def test_features(
     """
     where = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
     check_opening("test_features", opening)
+    opening["categories"] = tuple(opening.get("categories") or ())
     if not isinstance(filters, Filters | None):
         raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., maf=..., ...)")
     how: Any = {"what": "Y", "by_position": by_position, "filters": filters, **where, **opening}
@@ -318,6 +326,8 @@ def test_features(
         bandwidth = "median"
     spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, statistic)
     which, called = _features_left(features, given)
+    if source.levels and not (features is None and is_multiscale and not loco):
+        raise _categories_refused(source)
     selector = OnePass(
         None,
         criterion="hsic",
@@ -381,6 +391,18 @@ def test_features(
         np.array([one.sigma for one in each]),
         together,
         labels=labels_told,
+    )
+
+
+def _categories_refused(source: AbstractSource) -> InputError:
+    """Error for tests of data with categories that are not the default test of all features."""
+    names = source.feature_names()
+    columns = [str(j) if names is None else str(names[j]) for j in source.levels]
+    return InputError(
+        f"Categories ({abbreviate(map(repr, columns), 5)}) are supported by the test of all "
+        "features, with the default bandwidth, method and kernel. Leave these arguments, loco= and "
+        "features= out; to test some features, pass filters=dhsic.Filters(extract=names). Or "
+        f"exclude the columns: not_features={columns!r}."
     )
 
 
@@ -539,8 +561,10 @@ def _of_all(found: xr.Dataset, features: Index) -> FeatureTests:
     values = of("hsic", 0.0), of("p", 1.0), of("q", 1.0), of("sigma", np.nan)
     names = found[NAME].to_numpy() if NAME in found.coords else None
     how = {name: found[name[:-1]].to_numpy() for name in ("widths", "shapes") if name[:-1] in found}
-    about = str(found.attrs["labels"])
-    return FeatureTests(features, names, *values, None, of_tests(found), labels=about, **how)
+    about, kinds = str(found.attrs["labels"]), found[KIND].to_numpy() if KIND in found else None
+    return FeatureTests(
+        features, names, *values, None, of_tests(found), labels=about, kinds=kinds, **how
+    )
 
 
 test_features.__test__ = False  # type: ignore[attr-defined]  # pytest would collect it as a test

@@ -49,12 +49,15 @@ FEWEST_OTHERS = 2
 
 
 def words_among(
-    text: Array, words: Collection[str] = NO_VALUE, known: Collection[str] = ()
+    text: Array,
+    words: Collection[str] = NO_VALUE,
+    known: Collection[str] = (),
+    fewest_others: int = FEWEST_OTHERS,
 ) -> dict[str, int]:
     """Count the names in `text` (m,) that are words for a missing value, by name; "" is excluded.
 
-    A word counts as a real name if its opposite occurs too, if there are fewer than two other
-    names, or if it is in `known`.
+    A word counts as a real name if its opposite occurs too, if there are fewer than `fewest_others`
+    other names, or if it is in `known`.
 
     >>> words_among(np.array(["a", "b", "Unknown", "a", "?"]))
     {'?': 1, 'Unknown': 1}
@@ -65,7 +68,7 @@ def words_among(
     plain = [" ".join(name.casefold().split()) for name in names.tolist()]
     names_known = {" ".join(name.casefold().split()) for name in known}
     n_others = sum(not _is_word(name, NO_VALUE) or name in names_known for name in plain)
-    if n_others < FEWEST_OTHERS:
+    if n_others < fewest_others:
         return {}
     return {
         str(name): int(n)
@@ -86,14 +89,18 @@ def _has_opposite(name: str, names: Collection[str]) -> bool:
 
 
 def refuse_words(
-    called: str, text: Array, remedy: Callable[[list[str]], str], known: Collection[str] = ()
+    called: str,
+    text: Array,
+    remedy: Callable[[list[str]], str],
+    known: Collection[str] = (),
+    fewest_others: int = FEWEST_OTHERS,
 ) -> None:
     """Refuse names of classes or groups, `text` (m,), that are words for a missing value.
 
     `remedy` returns the sentence that advises what to do about the words. Names in `known` are
-    accepted.
+    accepted, and all words beside fewer than `fewest_others` other names.
     """
-    n_of = words_among(text, known=known)
+    n_of = words_among(text, known=known, fewest_others=fewest_others)
     if n_of:
         listed = " or ".join(map(repr, n_of))
         means = "means" if len(n_of) == 1 else "mean"

@@ -31,6 +31,7 @@ from dhsic.joins.frame_rows import (
     names_to_match,
     values_of,
 )
+from dhsic.joins.level_names import check_level_names
 from dhsic.joins.mixed_values import check_mixed, check_names
 from dhsic.joins.sample_checks import warn_of_doubtful_samples
 from dhsic.joins.sample_weights import (
@@ -243,6 +244,7 @@ class Inputs:
         data = source if self._holds_labels else self.data
         labels, covariates = self._read(source) if self._holds_labels else self._values
         source = hinted(source)
+        check_level_names(source, self.passed, self.opening.get("categories"))
         self._check_order_by_columns(source, what)
         refuse_held(self.passed, source, target, what)
         names = source.sample_names()

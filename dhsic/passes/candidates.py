@@ -97,10 +97,19 @@ class AbstractCandidates(ABC):
     def summed(self, candidates: Index, of_features: Float) -> Float:
         """Sum the values `of_features`, one per feature, over the features of each candidate."""
 
+    def dimension(self, candidates: Index) -> int:
+        """Number of features of the candidates, from which policies choose sigma."""
+        return self.features(candidates).size
+
     @property
     @abstractmethod
     def mean_size(self) -> float:
         """Mean number of features per candidate, for the sigma that all candidates share."""
+
+    @property
+    def mean_dimension(self) -> float:
+        """Mean `dimension` of a candidate."""
+        return self.mean_size
 
     @abstractmethod
     def gains(self, S: Index, asked: Scoring) -> Gains:
@@ -265,13 +274,16 @@ def scored_to(
 
 
 class Membership(AbstractCandidates):
-    """Assignment of features to groups; `codes` (d,) are group numbers, from 0."""
+    """Assignment of features to groups; `codes` (d,) are group numbers, from 0.
+
+    With `as_one`, the features of a group are scaled together and count as one in sigma.
+    """
 
     has_engines = False
 
-    def __init__(self, codes: Index) -> None:
+    def __init__(self, codes: Index, *, as_one: bool = False) -> None:
         super().__init__()
-        self.codes = codes
+        self.codes, self.as_one = codes, as_one
         self._order = np.argsort(codes, kind="stable")
         self._edges = np.searchsorted(codes[self._order], np.arange(codes.max() + 2))
         self._alive = np.ones(codes.size, dtype=bool)
@@ -295,6 +307,13 @@ class Membership(AbstractCandidates):
     def sizes(self) -> Index:
         """Number of varying features in each group."""
         return np.bincount(self.codes[self._alive], minlength=len(self._edges) - 1)
+
+    def dimension(self, candidates: Index) -> int:
+        return candidates.size if self.as_one else super().dimension(candidates)
+
+    @property
+    def mean_dimension(self) -> float:
+        return 1.0 if self.as_one else self.mean_size
 
     @property
     def mean_size(self) -> float:

@@ -186,7 +186,8 @@ class SourceDependence(AbstractRoundDependence):
         features = self._candidates.features(S)
         self.scorer = self.scorer.begin(features)
         if self.choices.kernel.has_bandwidth:
-            self._sigma = self.choices.bandwidth(self.scorer.bandwidth_stats(), features.size)
+            n = self._candidates.dimension(S)
+            self._sigma = self.choices.bandwidth(self.scorer.bandwidth_stats(), n)
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
         """Find the n candidates whose removal leaves the largest HSIC (line 4 of Algorithm 1)."""
@@ -267,7 +268,7 @@ class SourceForward(AbstractRoundDependence):
         elif not S_dagger.size and isinstance(policy, Grid):
             self._sigma = max(policy.sigmas, key=self._best_alone)
         else:
-            n = self._candidates.features(S_dagger).size + self._candidates.mean_size
+            n = self._candidates.dimension(S_dagger) + self._candidates.mean_dimension
             self._sigma = policy(self._sum.bandwidth_stats(kernel, self._W), n)
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
@@ -404,8 +405,10 @@ class SourceForward(AbstractRoundDependence):
         alive, scaling = self.data.alive, self.data.scaling
         unit = self.choices.standardize is True
         scaled = scaling.std[alive] * scaling.scale[alive]
-        variance = 1.0 if unit else float(np.mean(scaled**2))
-        return 1.0 / (2.0 * NORMAL_MEDIAN * variance * self._candidates.mean_size)
+        variance, n = 1.0 if unit else float(np.mean(scaled**2)), self._candidates.mean_size
+        if unit:
+            n = self._candidates.mean_dimension
+        return 1.0 / (2.0 * NORMAL_MEDIAN * variance * n)
 
     def _best_alone(self, sigma: float) -> float:
         """Largest HSIC of a single candidate, for the grid search before any is chosen."""

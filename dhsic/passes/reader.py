@@ -24,12 +24,12 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Array, Float, Index, Mask
 from dhsic.engines.scoring_problem import FeatureStats
 from dhsic.errors import warn
 from dhsic.memory import release_pages
 from dhsic.namespace import slices
-from dhsic.passes import AbstractPass, AbstractSum, Columns, Values, run, samples_of
+from dhsic.passes import AbstractPass, AbstractSum, Columns, Measure, Values, run, samples_of
 from dhsic.passes.jobs import (
     JOBS_PER_THREAD,
     block_width,
@@ -66,6 +66,7 @@ from dhsic.runtime.base import AbstractRuntime, AbstractStep, Ask, Job, Jobs, Si
 from dhsic.runtime.threads import Threads
 from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block
+from dhsic.sources.categories import pooled
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.views import ChecksummedSource, ScaledSource
 
@@ -122,6 +123,9 @@ class AbstractReader(ABC):
         self.is_home = False  # whether survivors have moved from the cluster to this process
         self.reporter: Reporter | None = None  # receives progress reports
         self.bytes_read = 0  # stored bytes read by all passes
+        #: Columns of the features, (d,), if some are indicators of categories, which are scaled
+        #: together (`dhsic.sources.categories.pooled`).
+        self.columns: Index | None = None
         self._scaling: Scaling | None = None
         self._sent: ScaledSource | None = None
         self._is_alone = True  # whether no other reader uses the same source
@@ -199,6 +203,11 @@ class AbstractReader(ABC):
     def is_measured(self) -> bool:
         """Whether the scaling of the features is known."""
         return self._scaling is not None
+
+    @property
+    def is_alive(self) -> Mask:
+        """Mask of the features that vary, (d,)."""
+        return ~self.scaling.constant
 
     @property
     def alive(self) -> Index:
@@ -303,7 +312,11 @@ class AbstractReader(ABC):
         if take is not None:
             take(*first_results[1:])
         if self._scaling is None:  # a plan assumes it
-            self.know(Scaling.join(first_results[0]))
+            scaling = Scaling.join(first_results[0])
+            if self.columns is not None:
+                assert isinstance(a_pass, Measure), "others score single features"
+                scaling = pooled(scaling, self.columns, a_pass.standardize)
+            self.know(scaling)
         return self.scaling
 
     def know(self, scaling: Scaling) -> None:

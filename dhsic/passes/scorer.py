@@ -123,6 +123,11 @@ class ExactScorer(AbstractScorer):
 
     def measure(self) -> Scaling:
         kernel = self._choices.kernel
+        if self._data.columns is not None:  # their scaling is known after the pass
+            scaling = self._data.measure(Measure(self._choices.standardize))
+            begin = self.sum.begin if kernel.is_additive else self.sum.restart
+            begin(self._data.alive)
+            return scaling
         if kernel.is_additive:
             scaling = self._data.measure(Measure(self._choices.standardize))
         else:

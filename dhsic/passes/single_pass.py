@@ -15,12 +15,14 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.criteria.base import AbstractCriterion
 from dhsic.criteria.blocks import BlockState
+from dhsic.criteria.categories import scores_of_category
 from dhsic.criteria.discrete import sums_over_codes
 from dhsic.criteria.features import Features, Levels
+from dhsic.criteria.independence import LOG_10
 from dhsic.criteria.multiscale import Multiscale
 from dhsic.criteria.rare import missing_as_commonest
 from dhsic.criteria.weighted import WeightedSamples
-from dhsic.errors import warn
+from dhsic.errors import InputError, warn
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.linalg.directions import PANEL, Directions
 from dhsic.linalg.residual_covariance import variance_ratios
@@ -29,6 +31,7 @@ from dhsic.passes.jobs import merged
 from dhsic.passes.reader import Reader, Reporter
 from dhsic.runtime.base import AbstractRuntime, Job, Jobs
 from dhsic.sources import AbstractSource
+from dhsic.sources.categories import codes_at
 from dhsic.sources.scaling import (
     MISSING,
     Codes,
@@ -306,7 +309,34 @@ def read_once(
         (subset, _read(source, runtime, each, reporter, rows, subset))
         for subset, each in by_ploidy(source, every, judge)
     ]
-    return parts[0][1] if len(parts) == 1 else Judged.of(parts)
+    judged = parts[0][1] if len(parts) == 1 else Judged.of(parts)
+    _set_categories(judged, judge, source, rows, every)
+    return judged
+
+
+def _set_categories(
+    judged: Judged, judge: Judge, source: AbstractSource, rows: Index | None, features: Index
+) -> None:
+    """Replace the results of categorical features by those of unordered levels, in place.
+
+    The pass reads their codes as numbers, which gives the same p-value for two levels. Categories
+    have neither a width nor a shape.
+    """
+    for place, feature in enumerate(features.tolist()):
+        if feature not in source.levels or judge.criterion is None:
+            continue
+        if not isinstance(judge.prepared, Multiscale):
+            raise InputError(
+                "Categories cannot be tested with these labels, which have more than 64 classes or "
+                "are a kernel matrix. Exclude the columns with categories (not_features=), or pass "
+                "labels with fewer classes."
+            )
+        if judged.scaling.constant[place]:
+            continue
+        judged.columns[2:4, place] = np.nan, 0.0
+        if len(source.levels[feature]) > 2:
+            scores = scores_of_category(judge.prepared, codes_at(source, feature, rows))
+            judged.columns[:2, place] = -scores.log_p[0] / LOG_10, scores.hsic[0]
 
 
 def _read(

@@ -280,7 +280,9 @@ def to_dataset(
 def _means(outcome: Outcome) -> dict[str, Array]:
     """Means of the values that are not missing; for dosages, allele frequencies."""
     scaling, ploidy = outcome.scaling, outcome.source.ploidy
-    means = np.where(scaling.n_missing < outcome.n_samples, scaling.mean, np.nan)
+    is_number = ~np.isin(np.arange(scaling.mean.size), [*outcome.source.levels])
+    has_mean = is_number & (scaling.n_missing < outcome.n_samples)
+    means = np.where(has_mean, scaling.mean, np.nan)
     if ploidy is None or (means > ploidy).any():  # these are not dosages
         return {"mean": means}
     return {"allele_frequency": with_haploid(means / ploidy, outcome.source, outcome.rows)}

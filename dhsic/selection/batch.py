@@ -100,6 +100,7 @@ def _with_value_kinds(asked: Sequence[EstimatedRun]) -> Iterator[EstimatedRun]:
         run = replace(
             one.run, source=like.source, values=like.values, given=like.given, loaded=like.loaded
         )
+        run = replace(run, table=like.table)
         yield replace(one, run=run)
 
 

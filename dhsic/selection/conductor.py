@@ -41,7 +41,7 @@ def outcome_of(run: SelectionRun, needed: MemoryEstimate, budget: int | None) ->
         ranking = RankedRun(order, scaling, later, needed)
         for stage in reversed(stages):
             ranking = stage.ranked(run, ranking)
-    return Outcome(
+    outcome = Outcome(
         ranking.order,
         scaling,
         SELF if labels is None else labels.description,
@@ -55,6 +55,10 @@ def outcome_of(run: SelectionRun, needed: MemoryEstimate, budget: int | None) ->
         ranking.pairs,
         run.rows,
     )
+    if run.table is None:
+        return outcome
+    assert run.groups is not None, "they are the columns of the table"
+    return run.groups.of_table(outcome, run.table)
 
 
 def promised(run: SelectionRun, workers: WorkerMemory | None) -> tuple[MemoryEstimate, int | None]:

@@ -104,7 +104,7 @@ class Validation:
         results = rank(requests, runtime, names=names)
         least = min(train.size for train, _ in folds)
         model = self._model(y, least, run.selector.label_kernel)
-        n = max(_best(result, sizes)[1][-1] for result in results)
+        n = max(_best(run, result, sizes)[1][-1] for result in results)
         n_bytes = COPIES * 8 * m * n * (self.n_jobs or 1)
         check_room(n_bytes, f"To score {n:,} features", "pass fewer, n_features=[...]")
         return Scores(sizes, np.array(self._fold_scores(run, y, model, folds, results, sizes)))
@@ -134,7 +134,7 @@ class Validation:
                 model, scorer, _values(run, result, sizes, train), C, y, train, test, n
             )
             for (train, test), result in zip(folds, results, strict=True)
-            for n in [_best(result, sizes)[1]]
+            for n in [_best(run, result, sizes)[1]]
         )
         return scores
 
@@ -317,19 +317,24 @@ def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) 
     return replace(
         request,
         selector=selector,
-        source=run.source,
+        source=run.passed_source,
         y=part.y,
         covariates=part.covariates,
         rows=part.rows,
     )
 
 
-def _best(result: xr.Dataset, sizes: Index) -> tuple[Index, Index]:
-    """Best features, best first, and the number of features of the best n candidates.
+def _best(run: SelectionRun, result: xr.Dataset, sizes: Index) -> tuple[Index, Index]:
+    """Best features of the run, best first, and the number of features of the best n candidates.
 
-    The second array (s,) has one entry for each n in `sizes`; candidates are features or groups.
+    The second array (s,) has one entry for each n in `sizes`. Candidates are features, groups, or
+    columns of a table, of which those with categories have several features in the run.
     """
     order = np.argsort(result["rank"].to_numpy())
+    if run.table is not None:
+        assert run.groups is not None, "they are the columns of the table"
+        parts = [np.flatnonzero(run.groups.codes == j) for j in order[: sizes[-1]]]
+        return np.concatenate(parts), np.cumsum([part.size for part in parts])[sizes - 1]
     if "group_rank" not in result:
         return order[: sizes[-1]], sizes
     ranks = result["group_rank"].to_numpy()
@@ -342,7 +347,7 @@ def _values(run: SelectionRun, result: xr.Dataset, sizes: Index, train: Index) -
 
     Missing values are replaced by the mean of the training samples.
     """
-    best, _ = _best(result, sizes)
+    best, _ = _best(run, result, sizes)
     codes = result.attrs.get("missing_codes", ())
     source: AbstractSource = RecodedSource(run.source, codes) if len(codes) else run.source
     X = lazy_matrix(SubsetSource(source, np.sort(best))).data.compute(scheduler="synchronous")

@@ -93,7 +93,7 @@ def _sized(request: Request, runtime: AbstractRuntime) -> Request:
     return replace(
         request,
         selector=copy(request.selector).set_params(n_features_to_select=n),
-        source=run.source,
+        source=run.passed_source,
         attributes={**request.attributes, **attributes},
     )
 

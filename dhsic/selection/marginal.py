@@ -8,7 +8,7 @@ selection, so they are valid for selected and unselected features.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,10 +20,12 @@ from dhsic.criteria.multiscale import Multiscale
 from dhsic.errors import InputError
 from dhsic.passes.jobs import merged
 from dhsic.passes.reader import AbstractReader
-from dhsic.passes.single_pass import MANY_JOBS, Judge, by_ploidy
+from dhsic.passes.single_pass import MANY_JOBS, Judge, by_ploidy, read_once
 from dhsic.runtime.base import Job
 from dhsic.selection.missing_calls import warn_of_missing
+from dhsic.selection.progress import Progress
 from dhsic.selection.run import SelectionRun
+from dhsic.sources.scaling import Scaling
 
 ALONE = "of the feature alone and the labels, whatever the other features are"
 MEANINGS = {
@@ -118,8 +120,10 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
         return str(error)
     if not isinstance(state, Multiscale | BlockState):
         return MANY_CLASSES
-    beside = data.copy_unread()  # separate from the readers of rounds
     judge = Judge(run.standardizes, criterion, state)
+    if run.table is not None:
+        return _of_table(run, judge)
+    beside = data.copy_unread()  # separate from the readers of rounds
     every = np.arange(data.source.n_features, dtype=np.int64)
     parts = by_ploidy(data.source, every, judge)
     blocks = [
@@ -129,8 +133,27 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
     ]
     order = np.argsort(np.concatenate([features for features, _ in parts]))
     columns = np.concatenate(blocks, axis=1)[:, order]
-    alive, d = data.alive, data.source.n_features
-    n_missing = data.scaling.n_missing[alive]
+    return _finished(run, judge, columns, data.scaling)
+
+
+def _of_table(run: SelectionRun, judge: Judge) -> MarginalTest:
+    """Test every column of a table with categories; indicators have the result of their column."""
+    assert run.table is not None, "there are categories"
+    assert run.groups is not None, "they are the columns of the table"
+    scan = read_once(run.table, run.runtime, judge, Progress(progress=False), rows=run.rows)
+    test = _finished(replace(run, source=run.table), judge, scan.columns, scan.scaling)
+    codes = run.groups.codes
+    each = test.p[codes], test.q[codes], test.width[codes], test.shape[codes]
+    return MarginalTest(test.state, *each)
+
+
+def _finished(run: SelectionRun, judge: Judge, columns: Float, scaling: Scaling) -> MarginalTest:
+    """Compute the test of all features from the columns of the pass, (k, d)."""
+    criterion, state = judge.criterion, judge.prepared
+    assert criterion is not None, "features are tested"
+    assert isinstance(state, Multiscale | BlockState), "the labels can be tested"
+    alive, d = np.flatnonzero(~scaling.constant), scaling.constant.size
+    n_missing = scaling.n_missing[alive]
     warn_of_missing(run, columns[-1, alive], alive, n_missing, getattr(state, "missingness", None))
     columns_of = criterion.finish(state, columns[:, alive]).others
     p, q, width = (np.full(d, np.nan) for _ in range(3))

@@ -37,16 +37,19 @@ from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.cores import threads_of
 from dhsic.selection.block_options import takes_blocks, with_blocks
+from dhsic.selection.categories import refuse_unsupported
 from dhsic.selection.run import Groups, Method, SelectionRun
 from dhsic.selection.stages import STAGES, before
 from dhsic.sources import AbstractSource
+from dhsic.sources.categories import IndicatorSource
 from dhsic.sources.file_lists import expanded, is_several, short_name
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.opening import open_source
 
 #: Options of `open_source` that functions accept in addition to those in their signatures.
 OPENING = (
-    *("missing_chunks", "ploidy_policy", "storage_options", "not_features", "intersect_samples"),
+    *("missing_chunks", "ploidy_policy", "storage_options", "not_features", "na", "categories"),
+    "intersect_samples",
 )
 #: Parameters that other packages have and dhsic does not; the message names an alternative.
 NOT_THERE: dict[str, str] = {
@@ -124,6 +127,7 @@ class Request:
         `permute_whole` and `permute_within` are blocks of samples, see `dhsic.linalg.blocks`, and
         `sample_weight` are weights of the samples.
         """
+        opening["categories"] = tuple(opening.get("categories") or ())
         if not isinstance(filters, Filters | Filtered | None):
             raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., extract=..., ...)")
         data = expanded(data)
@@ -177,6 +181,7 @@ class Request:
     ) -> Request:
         """Build a request from opened data with their labels."""
         source = given.source
+        refuse_unsupported(selector, given, feature_groups)
         if given.sample_weight is not None:
             selector.check_weights()
             if given.blocks is not None:
@@ -251,15 +256,21 @@ class Request:
         selector = self.selector
         if self.blocks is not None:
             selector = with_blocks(selector, self.blocks)
+        source, table, groups = self.opened(), None, self.feature_groups
+        if source.levels and selector.takes_groups:
+            columns, source = source, IndicatorSource(source)
+            if source.n_features > columns.n_features:  # otherwise each column is a number
+                table, groups = columns, Groups.of_columns(source)
         run = SelectionRun(
             selector,
-            self.opened(),
+            source,
             self.y,
             runtime,
             covariates=self.covariates,
             sample_weight=self.sample_weight,
             rows=self.rows,
-            groups=self.feature_groups,
+            groups=groups,
+            table=table,
             blocks=self.blocks,
             job=self.job,
             announce=announce,

@@ -73,6 +73,8 @@ class Reranking:
     n_samples: int
     noise: float
     always: bool
+    #: Candidate of each feature, (n,), if candidates are columns with several indicators.
+    members: Index | None = None
 
     @staticmethod
     def of(
@@ -107,11 +109,15 @@ class Reranking:
 
         `order` has the best feature last. `constant` (d,) marks features that no order contains.
         """
-        n = self.features.size
-        before = np.searchsorted(self.features, order.features[-n:])
+        candidates, codes = self.features, None
+        if self.members is not None:
+            candidates, codes = np.unique(self.members, return_inverse=True)
+        n = candidates.size
+        before = np.searchsorted(candidates, order.features[-n:])
         penalty = ridge_penalty(self.noise)
-        after, falls = ridge_order(self.inner, self.along, penalty, self.n_samples)
-        explained = Explained.of(self.values.T, self.labels, before[::-1], after[::-1])
+        after, falls = ridge_order(self.inner, self.along, penalty, self.n_samples, codes)
+        orders = before[::-1], after[::-1]
+        explained = Explained.of(self.values.T, self.labels, *orders, codes)
         is_taken = self.always or not explained.is_worse
         attributes = {
             "given_others": n if is_taken else 0,
@@ -121,7 +127,7 @@ class Reranking:
             "ridge_penalty": penalty,
         }
         fallen = np.full(constant.size, np.nan)
-        fallen[self.features[after]] = falls
+        fallen[candidates[after]] = falls
         alone = ranking(np.concatenate([np.flatnonzero(constant), order.features]))
         places = np.arange(order.features.size)
         if is_taken:

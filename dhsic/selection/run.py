@@ -31,10 +31,16 @@ from dhsic.passes.candidates import Membership
 from dhsic.passes.reader import COMPACT_BYTES, Reader
 from dhsic.passes.single_pass import look_at
 from dhsic.passes.survivors import MemorySource
-from dhsic.results.schema import Order, versions
+from dhsic.results.schema import Order, Outcome, versions
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.sources import AbstractSource
+from dhsic.sources.categories import (
+    IndicatorSource,
+    category_sentence,
+    numbers_of,
+    one_hot_sentence,
+)
 from dhsic.sources.scaling import PRESENCE, Scale, Scaling
 from dhsic.sources.values import KEEPING, ValueKind, recoded
 from dhsic.sources.views import ShadowedSource
@@ -57,6 +63,18 @@ class Groups:
 
     codes: Index  # (d,), position of the name of its group
     names: Array  # (g,) str, in the order of their first features
+    #: Whether a group is one column of a table: a number, or the indicators of a category.
+    are_columns: bool = False
+
+    @staticmethod
+    def of_columns(source: IndicatorSource) -> Groups:
+        """Build the groups that are columns of a table with categories."""
+        names = source.base.feature_names()
+        n = source.base.n_features
+        named = np.arange(n).astype(str) if names is None else names
+        if n == 1:
+            raise InputError(f"The data have one feature ({named[0]}); there is no choice.")
+        return Groups(source.columns, named, are_columns=True)
 
     @staticmethod
     def of(given: Any, d: int) -> Groups:
@@ -84,6 +102,10 @@ class Groups:
     def expand_order(self, order: Order, scaling: Scaling) -> Order:
         """Convert an order of groups into one of features; within a group, by position."""
         membership = Membership(self.codes)
+        columns = {
+            name: (values[self.codes] if len(values) < self.codes.size else values, meaning)
+            for name, (values, meaning) in order.extra.items()
+        }
         membership.drop_constant(scaling)
         parts = [membership.features(np.array([group]))[::-1] for group in order.features]
         sizes = np.array([part.size for part in parts], dtype=np.int64)
@@ -100,7 +122,36 @@ class Groups:
             scores=np.repeat(order.scores, sizes),
             rounds=np.repeat(order.rounds, sizes),
             sizes=sizes,
-            extra={**order.extra, **extra},
+            extra={**columns, **extra},
+        )
+
+    def of_table(self, outcome: Outcome, table: AbstractSource) -> Outcome:
+        """Convert an outcome with indicators of categories to one with the columns of `table`."""
+        constant = outcome.scaling.constant
+        order = outcome.order
+        by_column = np.lexsort((constant, self.codes))  # a member that varies comes first
+        first = by_column[np.searchsorted(self.codes[by_column], np.arange(self.names.size))]
+        _, places = np.unique(self.codes[order.features], return_index=True)
+        places = np.sort(places)  # the first member of each column, worst column first
+        extra = {
+            name: (values[first], meaning)
+            for name, (values, meaning) in order.extra.items()
+            if name not in ("group", "group_rank")
+        }
+        scaling = outcome.scaling.take(first)
+        mean = np.where(np.isin(np.arange(first.size), [*table.levels]), np.nan, scaling.mean)
+        return replace(
+            outcome,
+            order=replace(
+                order,
+                features=self.codes[order.features[places]],
+                scores=order.scores[places],
+                rounds=order.rounds[places],
+                sizes=None,
+                extra=extra,
+            ),
+            scaling=replace(scaling, mean=mean),
+            source=table,
         )
 
 
@@ -242,6 +293,8 @@ class SelectionRun:
     sample_weight: Array | None = None
     rows: Index | None = None
     groups: Groups | None = None
+    #: Table whose columns are the features; None if `source` has no indicators of categories.
+    table: AbstractSource | None = None
     blocks: Blocks | None = None  # blocks that restrict the permutations of labels
     job: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""  # used in messages if there are several runs
@@ -322,6 +375,16 @@ class SelectionRun:
         )
 
     @property
+    def passed_source(self) -> AbstractSource:
+        """Source of the request, with one feature per column of a table."""
+        return self.source if self.table is None else self.table
+
+    @property
+    def has_feature_groups(self) -> bool:
+        """Whether the caller groups features; columns with categories are no such groups."""
+        return self.groups is not None and not self.groups.are_columns
+
+    @property
     def n_wanted(self) -> int:
         """Number of candidates to select."""
         return how_many(self.selector.n_features_to_select, self.n_candidates)
@@ -332,6 +395,8 @@ class SelectionRun:
             return self.common.in_common(self.runtime)
         data = Reader(self.source, self.runtime, self.rows, budget)
         data.loaded = self.loaded
+        if self.groups is not None and self.groups.are_columns:
+            data.columns = self.groups.codes
         return data
 
     def with_value_kind(
@@ -348,6 +413,8 @@ class SelectionRun:
         kernel = getattr(self.selector, "kernel", "linear")
         runtime = runtime or self.runtime
         inspected, keeps = self.source, load is not None and self.selector.keeps_features
+        if self.table is not None or inspected.levels:
+            return self._with_kind_of_numbers(runtime, whole=whole)
         if isinstance(inspected, ShadowedSource):  # shadow features have the same values
             inspected, keeps = inspected.base, False
         loading = Reader(self.source, runtime, self.rows, load) if keeps else None
@@ -370,12 +437,37 @@ class SelectionRun:
             logger.info("%s", result.values_told())
         return result
 
+    def _with_kind_of_numbers(self, runtime: AbstractRuntime, *, whole: bool) -> Self:
+        """Inspect the numbers of a table with categories, see `with_value_kind`."""
+        table = self.source if self.table is None else self.table
+        numbers = numbers_of(table)
+        values = ValueKind(dosages=False, because="categories")
+        if numbers.size:
+            values = look_at(table, runtime, self.rows, numbers, whole=whole)
+        if values.codes and self.announce is None:
+            warn(f"X holds {values}. {KEEPING}")
+        table, source = recoded(table, values), recoded(self.source, values)
+        categories = category_sentence(table).rstrip(".")
+        values = replace(values, because=f"{values.because}; {categories}")
+        result = replace(
+            self,
+            source=source,
+            table=None if self.table is None else table,
+            values=values,
+            given=self.source,
+        )
+        if self.announce is None:
+            logger.info("%s", result.values_told())
+        return result
+
     def values_told(self) -> str:
         """Describe the values and their scaling, for messages.
 
         Call it only after the values were inspected.
         """
-        return f"{self.values}; features are centred, {SCALED[self.standardizes]}"
+        told = f"{self.values}; features are centred, {SCALED[self.standardizes]}"
+        one_hot = one_hot_sentence(self.passed_source)
+        return f"{told}. {one_hot}" if one_hot else told
 
     def on_worker(
         self, memory: WorkerMemory | None = None, state_bytes: int | None = None

@@ -158,7 +158,7 @@ class Stability(Stage):
         Each half selects the same number of features (or groups) as the run on all samples. With a
         threshold, a column ``stable`` and bounds on the number of false stable features are added.
         """
-        count, chosen = run.n_wanted, np.zeros(run.source.n_features)
+        count, chosen = run.n_wanted, np.zeros(outcome.source.n_features)
         for half in parts:
             chosen[half.worst_first[::-1][: half.order.n_features(count)]] += 1.0
         meaning = f"fraction of {len(parts)} random halves of the samples that select the feature"

@@ -44,6 +44,8 @@ class SurvivalCurves(Stage):
         if run.y is None or not is_censored(run.y) or not best_first.size or run.groups is not None:
             return ranking
         feature = best_first[:1]
+        if int(feature[0]) in run.source.levels:  # its values are codes
+            return ranking
         data = ranking.features.with_scaling(ranking.scaling)
         values = data.values(feature)[0] / ranking.scaling.scale[feature[0]]
         values = values + ranking.scaling.mean[feature[0]]

@@ -126,8 +126,8 @@ def select(
         One of `METHODS`.
     n_features_to_select, **parameters
         Parameters of the method. The other options of `dhsic.open_source` (`missing_chunks`,
-        `ploidy_policy`, `storage_options`, `not_features`, `intersect_samples`) are used to open
-        `data`.
+        `ploidy_policy`, `storage_options`, `not_features`, `na`, `categories`,
+        `intersect_samples`) are used to open `data`.
     covariates : array, str or list of str, optional
         As in `BAHSIC.fit`.
     feature_groups : array or str, optional

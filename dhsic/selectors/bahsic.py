@@ -186,7 +186,7 @@ class BAHSIC(AbstractElimination):
 
     def check_samples(self, run: SelectionRun) -> None:
         self._check_statistic(run)
-        if self._always_again and (run.groups is not None or self.label_kernel == SELF):
+        if self._always_again and (run.has_feature_groups or self.label_kernel == SELF):
             raise InputError(
                 "rerank=True re-ranks single features by how well they explain labels, so it "
                 "cannot be used with groups or label_kernel='self'; leave it out."

@@ -142,9 +142,10 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         Parameters
         ----------
         X : (m, d) array or store
-            NumPy array, pandas DataFrame, dask array, `xarray.DataArray` or `Dataset`,
-            `zarr.Array`, or the path or URL of a plain Zarr array, of VCF Zarr or of AnnData; or
-            several files with the same samples, as in `dhsic.open_source`.
+            NumPy array, pandas DataFrame (columns of text are categories), dask array,
+            `xarray.DataArray` or `Dataset`, `zarr.Array`, or the path or URL of a plain Zarr array,
+            of VCF Zarr or of AnnData; or several files with the same samples, as in
+            `dhsic.open_source`.
         y : (m,) or (m, t) array, str or list of str
             Labels, one row per sample; (m, m) for ``label_kernel="precomputed"``; or the name of
             the variable of X that holds them (for AnnData, the column of `obs`; for a DataFrame or
@@ -200,7 +201,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             ``criterion="hsic"``.
         **opening
             Other options of `dhsic.open_source`: `missing_chunks`, `ploidy_policy`,
-            `storage_options`, `not_features`, `intersect_samples`.
+            `storage_options`, `not_features`, `na`, `categories`, `intersect_samples`.
 
         Returns
         -------
@@ -217,6 +218,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target "
                 "y is None. Pass one label per sample."
             )
+        opening["categories"] = tuple(opening.get("categories") or ())
         self._opening = {
             "sample_dim": sample_dim,
             "variable": variable,

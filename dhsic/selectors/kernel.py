@@ -137,12 +137,15 @@ class KernelSelector(Selector, Generic[D]):
         return not isinstance(self.rerank, str) and bool(self.rerank)
 
     def again_from(self, run: SelectionRun) -> int:
-        """Number of remaining features, at most, that ridge regression re-ranks; 0 for none."""
+        """Number of remaining candidates, at most, that ridge regression re-ranks; 0 for none."""
         if isinstance(self.rerank, str):
-            is_excluded = self.label_kernel in (SELF, "precomputed") or run.groups is not None
+            is_excluded = self.label_kernel in (SELF, "precomputed") or run.has_feature_groups
             if is_excluded or self.step is None or not self._kernel.has_bandwidth:
                 return 0
-        return most_again(run.n_samples) if self.rerank else 0
+        if not self.rerank:
+            return 0
+        most = most_again(run.n_samples)  # features
+        return most if run.table is None else most * run.n_candidates // run.source.n_features
 
     def tests_features(self, run: SelectionRun) -> bool:
         """Whether every feature is also tested alone, and missed features move to the front."""
@@ -171,13 +174,19 @@ class KernelSelector(Selector, Generic[D]):
         most = self.again_from(run)
         if state.survivors.size > most or target is None:
             return None
-        features = ranked_again(state, most)
-        if features.size < 2:
+        candidates = ranked_again(state, most)
+        if candidates.size < 2:
             return None
+        features, members = candidates, None
+        if run.groups is not None:
+            features = np.flatnonzero(np.isin(run.groups.codes, candidates) & data.is_alive)
+            members = run.groups.codes[features]
         W = checked_factored_weights(target.labels.factor(), "biased", run.covariates)
         _, of_y, noise = target
         always = self._always_again
         inputs = Reranking.of(data, features, W, of_y, self._seed, noise=noise, always=always)
+        if members is not None:
+            return replace(inputs, members=members)
         # Dosages are unscaled only in kernels of all features.
         is_left = isinstance(self.standardize, str) and not run.standardizes
         return inputs.scaled() if is_left else inputs
@@ -242,8 +251,10 @@ class KernelSelector(Selector, Generic[D]):
         self._warn(state, run)
         order = self._order(state)
         if again is not None:
-            order = again.ranked(order, scaling.constant)
-            if isinstance(marginal, MarginalTest) and run.blocks is None:
+            is_candidate = np.zeros(run.n_candidates, dtype=bool)
+            is_candidate[dependence.candidates] = True
+            order = again.ranked(order, ~is_candidate)
+            if isinstance(marginal, MarginalTest) and run.blocks is None and run.table is None:
                 assert run.later is not None, "a run that is ranked has it"
                 samples, data = (
                     compared_samples(run.n_samples, self._seed),
@@ -284,7 +295,8 @@ class KernelSelector(Selector, Generic[D]):
 
     def memory_estimate(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         m, plan = run.n_samples, self.engines(run, self.solver)
-        n, limit = min(self.again_from(run), run.source.n_features), self.memory_limit
+        d, limit = run.source.n_features, self.memory_limit
+        n = -(-min(self.again_from(run), run.n_candidates) * d // run.n_candidates)  # features
         again = bytes_again(n, m) + (marginal_bytes(run) if self.tests_features(run) else 0)
         if n:
             limit = MemoryEstimate(resident_bytes()).allowed(limit) - again
@@ -293,7 +305,7 @@ class KernelSelector(Selector, Generic[D]):
         n_open = 0 if run.groups is None else (OPEN_GROUPS + 4) * run.runtime.n_here
         tasks = max(needed.tasks + n_open * 8 * m * m, bytes_read_again(n, m, run.source))
         if self.tests_features(run):
-            d, tile = run.source.n_features, marginal_judge(run).cost(m).tile
+            tile = marginal_judge(run).cost(m).tile
             tested = task_bytes(run.runtime.n_here, block_bytes(run.source, m), tile)["tasks"]
             tasks = max(tasks, tested, front_bytes(d, m))
         return replace(needed, tasks=tasks, vectors=needed.vectors + again), budget
@@ -310,7 +322,9 @@ class KernelSelector(Selector, Generic[D]):
             self.solver == "direct",
         )
         data = run.reader(budget)
-        return choices, data, Singles() if run.groups is None else Membership(run.groups.codes)
+        if run.groups is None:
+            return choices, data, Singles()
+        return choices, data, Membership(run.groups.codes, as_one=run.groups.are_columns)
 
     def _factored(self, run: SelectionRun, labels: LabelMatrix | None) -> LowRankSymmetric:
         assert labels is not None, "data that are their own labels are scored exactly"

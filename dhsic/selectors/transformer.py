@@ -23,6 +23,7 @@ from dhsic.sources.columns import NAME
 from dhsic.sources.file_lists import is_several
 from dhsic.sources.h5ad import is_anndata
 from dhsic.sources.lazy import check_features, lazy_matrix, spread_features, take_features
+from dhsic.sources.mixed_tables import may_be_mixed, take_columns
 from dhsic.sources.opening import open_source
 from dhsic.sources.sparse import is_sparse
 from dhsic.sources.views import RecodedSource, SubsetSource
@@ -53,7 +54,7 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
 
     def open_data(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
         """Open X as a source; `options` are those of `dhsic.open_source`."""
-        plain = sample_dim is None and not options["pass_only"]
+        plain = sample_dim is None and not options["pass_only"] and not may_be_mixed(X, options)
         code = options["missing_code"]
         if plain and isinstance(code, str) and code == "auto" and _is_array_like(X):
             matrix = self._validated(X, options["variable"])
@@ -119,6 +120,8 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
             are passed on unchanged, including missing codes, which are NaN for paths and Datasets.
         """
         check_is_fitted(self)
+        if may_be_mixed(X, self._opening):
+            return X.iloc[:, take_columns(X, self.feature_names_in_, self._get_support_mask())]
         if _is_array_like(X):
             self._validated(X, reset=False)
             return super().transform(X)

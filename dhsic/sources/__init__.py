@@ -26,6 +26,8 @@ from dhsic.sources.sexes import DosagesOnX, Sexes
 
 #: Default name of the feature dimension of results.
 FEATURES = "features"
+#: Levels of a source whose features are all numbers.
+NO_LEVELS: Mapping[int, tuple[str, ...]] = {}
 #: Number of features per block of a fingerprint if storage has no chunks.
 GRAIN = 256
 #: Number of chunks that a fingerprint reads, and the maximum features and samples of each.
@@ -103,6 +105,9 @@ class AbstractSource(ABC):
         Description of how a text table was parsed (separator, header, orientation).
     hint : str
         Advice to users before they select features, a sentence; "" for none.
+    levels : mapping of int to tuple of str
+        Names of the levels of categorical features, by position, see `dhsic.sources.categories`;
+        empty if all features are numbers.
     on_x : DosagesOnX or None
         Features on chromosome X, if dosages count the one copy of males as 0 or 2; None without
         such features, or if calls are stored per copy.
@@ -127,6 +132,7 @@ class AbstractSource(ABC):
     row_numbers: bool = False
     read_as: str = ""
     hint: str = ""
+    levels: Mapping[int, tuple[str, ...]] = NO_LEVELS
     on_x: DosagesOnX | None = None
 
     def sexes(self) -> Sexes | None:

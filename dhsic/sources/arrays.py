@@ -336,7 +336,9 @@ def _open_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
     options.check_length(len(X), "The DataFrame")
     names = Names(X.columns.to_numpy(dtype=object), X.index.to_numpy(dtype=object))
     nullable = any(not isinstance(t, np.dtype) for t in X.dtypes)
-    matrix = X.to_numpy(dtype=float, na_value=np.nan) if nullable else X.to_numpy()
+    has_some_booleans = len({t.kind == "b" for t in X.dtypes}) > 1  # NumPy makes objects of them
+    as_floats = nullable or has_some_booleans
+    matrix = X.to_numpy(dtype=float, na_value=np.nan) if as_floats else X.to_numpy()
     source = ArraySource(matrix, missing_code=options.code_of(), names=names)
     boxes = [X.columns[i] for i in check_boxes(matrix)]
     source.hint = about_boxes(boxes, f"X[{boxes!r}] = X[{boxes!r}].fillna(0).") if boxes else ""

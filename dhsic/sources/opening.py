@@ -48,6 +48,13 @@ from dhsic.sources.hdf5 import SUFFIXES as HDF5_SUFFIXES
 from dhsic.sources.ids import abbreviate, did_you_mean
 from dhsic.sources.joined import JoinedSource, Part
 from dhsic.sources.joining import joined
+from dhsic.sources.mixed_tables import (
+    is_frame,
+    open_mixed_frame,
+    open_mixed_table,
+    refuse_categories,
+    refuse_codes,
+)
 from dhsic.sources.npy import NUMPY, open_npy, open_npz
 from dhsic.sources.options import (
     MissingChunks,
@@ -200,6 +207,7 @@ def open_source(
     storage_options: Mapping[str, Any] | None = None,
     not_features: Sequence[str] = (),
     na: Sequence[str] = (),
+    categories: Sequence[str] | None = None,
     intersect_samples: bool = False,
 ) -> AbstractSource:
     """Open data as a source of samples x features.
@@ -254,6 +262,10 @@ def open_source(
     na : sequence of str
         Text that means a missing value in a text table, such as ``["?", "n.d."]``, in addition to
         an empty field, ".", NA, NaN and null. ``"bmi=0"`` applies only to the column ``bmi``.
+    categories : sequence of str, optional
+        Read columns of text in a DataFrame or text table as categorical features, and the columns
+        with these names too, although they contain numbers (see `AbstractSource.levels`). The
+        default refuses text.
     intersect_samples : bool
         For several files: use only the samples that all files have, if their samples differ. The
         number is reported. By default, different samples raise an error.
@@ -279,6 +291,7 @@ def open_source(
         *(variable, sample_dim, n_samples, None, missing_chunks, ploidy_policy, storage_options),
         not_features=not_features,
         na=na,
+        categories=categories,
     )
     if is_several(X):
         return _open_parts(X, options, missing_code, pass_only, intersect_samples)
@@ -300,10 +313,12 @@ def _open_one(
             raise InputError(
                 "X is already open; pass sample_dim=, variable= and pass_only= when you open it."
             )
+        refuse_codes(X, options.categories)
         return _without(X, options.not_features)
     opener = opener_of(X)
     if options.na and opener is not open_table:
         _refuse_na(options.na)
+    opener = _with_categories(X, opener, options.categories)
     source, X = _opened_at(X, opener, options)
     source.keeps_codes |= not isinstance(missing_code, str)  # declared: no code is inferred
     _refuse_scaled(source, missing_code)
@@ -313,7 +328,7 @@ def _open_one(
     if pass_only:
         store = parent(X) if isinstance(X, zarr.Array) else X
         source = passing(source, store, options.missing_chunks)
-    if opener in (open_table, open_parquet):  # they exclude columns themselves
+    if opener in (open_table, open_mixed_table, open_parquet):  # they exclude columns themselves
         return source
     not_columns = [name for name in options.not_features if name not in source.sample_coords()]
     return _without(source, not_columns)
@@ -329,6 +344,7 @@ def _open_parts(
     """Open several matrices, and join them along the features."""
     if options.na and not is_text(X):
         _refuse_na(options.na)
+    refuse_categories(options.categories)
     passing_of, parts = dict[int, SubsetSource](), list[Part]()
     for number, x in enumerate(X, 1):
         own = replace(
@@ -336,6 +352,7 @@ def _open_parts(
             n_samples=None if intersect_samples else options.n_samples,
             not_features=options.not_features if is_table(x) else (),
             na=options.na if is_text(x) else (),
+            categories=None,
             is_part=True,
         )
         source = _open_one(x, own, missing_code, pass_only)
@@ -373,6 +390,18 @@ def _refuse_na(na: Sequence[str]) -> NoReturn:
         "data are not a text table. Leave out na=; to declare missing numbers, use "
         "missing_code=."
     )
+
+
+def _with_categories(
+    X: Any,
+    opener: Callable[[str, OpenOptions], AbstractSource] | None,
+    categories: Sequence[str] | None,
+) -> Callable[[str, OpenOptions], AbstractSource] | None:
+    """Return the opener of data that may have categories; refuse names of other data."""
+    if not (is_frame(X) or opener is open_table):
+        refuse_categories(categories)
+    is_mixed = categories is not None and opener is open_table
+    return open_mixed_table if is_mixed else opener
 
 
 def _opened_at(
@@ -500,6 +529,8 @@ def _opened(X: Any, options: OpenOptions) -> AbstractSource:
         return open_object(X, options)
     if is_sparse(X):
         return open_sparse(X, options)
+    if options.categories is not None and is_frame(X):
+        return open_mixed_frame(X, options)
     return open_in_memory(X, options)
 
 

@@ -58,6 +58,7 @@ class OpenOptions:
     storage_options: Mapping[str, Any] | None = None
     not_features: Sequence[str] = ()
     na: Sequence[str] = ()
+    categories: Sequence[str] | None = None
     is_part: bool = False
 
     def __post_init__(self) -> None:

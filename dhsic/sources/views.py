@@ -135,6 +135,9 @@ class SubsetSource(AbstractView):
         self.left_out, self.not_features = base.left_out, base.not_features
         self.features, self.n_features = features, features.size
         self.n_features_filtered = self.base.n_features - features.size
+        if levels := self.base.levels:
+            places = enumerate(features.tolist())
+            self.levels = {place: levels[j] for place, j in places if j in levels}
         base_names = self.base.names
         self.names = Names(
             self._names,

@@ -1,0 +1,288 @@
+"""Opening of DataFrames and text tables that contain categories beside numbers.
+
+Columns of text become categorical features, and so do columns of numbers that the caller names.
+Text in a few fields of a column of numbers is refused as in other tables, because it may be a typo,
+and so are numbers with units, dates, and text that differs between most samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dhsic._typing import Array, Index, Mask
+from dhsic.errors import InputError
+from dhsic.sources import AbstractSource, Names
+from dhsic.sources.answers import are_answers
+from dhsic.sources.arrays import open_in_memory
+from dhsic.sources.categories import CodedColumn, MixedSource, check_known, check_levels
+from dhsic.sources.delimited import Delimited
+from dhsic.sources.ids import BOOLEANS, NA, abbreviate, is_id, is_value, na_of, names_rows_by_name
+from dhsic.sources.marked_numbers import numbers_of
+from dhsic.sources.odd_fields import OddFields
+from dhsic.sources.options import OpenOptions
+from dhsic.sources.table_formats import format_of
+from dhsic.sources.tables import TableColumns, check_room, is_turned
+from dhsic.sources.text_features import CALLS, is_field
+from dhsic.sources.text_tables import BYTES_OF_FIELD, open_table
+from dhsic.validation import is_numeral
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a DataFrame of pandas."""
+    return isinstance(X, pd.DataFrame)
+
+
+def may_be_mixed(X: Any, options: Mapping[str, Any]) -> bool:
+    """Whether X is a DataFrame of which some columns may be categories, by its dtypes."""
+    if not is_frame(X) or options.get("categories") is None:
+        return False
+    return bool(options["categories"]) or not all(
+        pd.api.types.is_numeric_dtype(kind) for kind in X.dtypes
+    )
+
+
+def open_mixed_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
+    """Open a DataFrame of numbers and categories; `options.categories` is not None.
+
+    Raises
+    ------
+    InputError
+        A column is neither: text among numbers, dates, names, or free text.
+    """
+    wanted, plain = tuple(options.categories or ()), replace(options, categories=None)
+    check_known("the DataFrame", wanted, [str(name) for name in X.columns])
+    if X.columns.has_duplicates:
+        return open_in_memory(X.loc[:, X.columns.duplicated(keep=False)], plain)  # refused there
+    coded = {
+        str(name): of
+        for name in X.columns
+        if (of := _coded_series(X[name], is_category=str(name) in wanted)) is not None
+    }
+    if not coded:
+        return open_in_memory(X, plain)
+    check_levels("The DataFrame", coded, wanted)
+    left = X.loc[:, [str(name) not in coded for name in X.columns]]
+    columns, code = dict(coded), plain.code_of()
+    samples = X.index.to_numpy(dtype=object)
+    if left.shape[1]:
+        numbers = open_in_memory(left, plain)
+        columns |= _number_columns(numbers, map(str, left.columns))
+    else:
+        options.check_length(len(X), "The DataFrame")
+        options.check_dim(0, X.index.name, "the DataFrame")
+    order = [str(name) for name in X.columns]
+    return MixedSource({name: columns[name] for name in order}, samples, missing_code=code)
+
+
+def _coded_series(column: pd.Series, *, is_category: bool) -> CodedColumn | None:
+    """Code a column of categories; None if it contains numbers, or is no feature."""
+    kind, name = column.dtype, column.name
+    if isinstance(kind, pd.CategoricalDtype) and kind.ordered and not is_category:
+        codes = column.cat.codes.to_numpy(np.float64)
+        n = len(kind.categories)
+        return CodedColumn(np.where(codes < 0, np.nan, codes), kind=f"ordered ({n} levels)")
+    texts = [None if pd.isna(v) is True else _text(v) for v in column.tolist()]
+    texts = [None if text is None or text.lower() in NA else text for text in texts]
+    if is_category or isinstance(kind, pd.CategoricalDtype):
+        return CodedColumn.of(_as_written_once(texts))
+    is_text = not pd.api.types.is_numeric_dtype(kind) and kind.kind not in "mMc"
+    is_text &= all(pd.isna(v) is True or isinstance(v, str | bool) for v in column.tolist())
+    is_text &= not (isinstance(name, str) and _names_samples(name, texts))
+    return CodedColumn.of(texts) if is_text and _are_levels(texts, "") else None
+
+
+def _text(value: Any) -> str:
+    """Return a value as text; whole numbers without a decimal point."""
+    return value.strip() if isinstance(value, str) else str(value).removesuffix(".0")
+
+
+def _names_samples(name: str, texts: Sequence[str | None]) -> bool:
+    """Whether a text column contains the names of samples."""
+    is_unique = len(set(texts)) == len(texts)
+    return names_rows_by_name(name) or (is_id(name) and is_unique)
+
+
+def _as_written_once(texts: Sequence[str | None]) -> list[str | None]:
+    """Write equal numbers in the same way (1 and 1.0), if all texts are numbers."""
+    if not all(text is None or is_numeral(text) for text in texts):
+        return list(texts)
+    return [None if text is None else repr(float(text)).removesuffix(".0") for text in texts]
+
+
+def _are_levels(texts: Sequence[str | None], separator: str) -> bool:
+    """Whether texts are levels, and neither numbers, genotypes, check boxes nor several answers.
+
+    `separator` separates the columns of a table; several answers have another one in a field.
+    """
+    present = [text for text in texts if text is not None]
+    odd = OddFields("", "", n_empty=len(texts) - len(present))
+    for text in present:
+        odd.add(text, "")
+    if odd.n_empty and len({text.lower() for text in present}) == 1:
+        return False  # a check box
+    if present and all(text.lower() in BOOLEANS for text in present):
+        return True
+    if odd.has_numbers or not odd.places or odd.dosages or not CALLS.keys().isdisjoint(odd.places):
+        return False
+    if numbers_of(odd.places) or len({*odd.commas, *odd.limits}) == len(odd.places):
+        return False
+    return not (separator and are_answers(odd.places, separator))
+
+
+def _number_columns(source: AbstractSource, names: Iterable[str]) -> dict[str, CodedColumn]:
+    """Columns of numbers of a source in memory, by name."""
+    (X,) = (source.read(block) for block in source.blocks(source.n_features))
+    values = np.asarray(X, dtype=np.float64)
+    return {name: CodedColumn(values[:, j]) for j, name in enumerate(names)}
+
+
+def open_mixed_table(path: str, options: OpenOptions) -> AbstractSource:
+    """Open a text table of numbers and categories; `options.categories` is not None.
+
+    Tables without a header, whose columns are samples, or in a published format have no categories.
+    """
+    wanted, plain = tuple(options.categories or ()), replace(options, categories=None)
+    text = Delimited(path)
+    known = format_of(text)
+    if text.names is None or is_turned(options, path, 1 if known is None else 0):
+        if wanted:
+            check_known(path, wanted, ())
+        return open_table(path, plain)
+    table = _TextColumns(text, options)
+    check_known(path, wanted, table.feature_names)
+    coded = table.coded(wanted)
+    if not coded:
+        return open_table(path, plain)
+    check_levels(path, coded, wanted)
+    others = [name for name in table.feature_names if name not in coded]
+    if not others:
+        return MixedSource(coded, *table.names(path, coded), missing_code=plain.code_of())
+    apart = (*options.not_features, *coded)
+    numbers = open_table(path, replace(plain, not_features=apart))
+    columns = coded | _number_columns(numbers, others)
+    texts = {k: v for k, v in numbers.sample_coords().items() if k not in coded}
+    base = replace(numbers.names, sample_coords=texts)
+    source = MixedSource(
+        {name: columns[name] for name in table.feature_names},
+        numbers.sample_names(),
+        base,
+        missing_code=plain.code_of(),
+    )
+    source.not_features = tuple(name for name in numbers.not_features if name not in coded)
+    source.row_numbers, source.hint = numbers.row_numbers, numbers.hint
+    source.read_as, source.counted = numbers.read_as, numbers.counted
+    return source
+
+
+class _TextColumns:
+    """Columns of a text table with a header, and one row per sample."""
+
+    def __init__(self, text: Delimited, options: OpenOptions) -> None:
+        assert text.names is not None, "it has a header"
+        self.text, self.na, self.all_names = text, tuple(options.na), tuple(text.names)
+        first = next(self._rows(), [])
+        is_text = bool(first) and not is_value(first[0])
+        apart = tuple(options.not_features)
+        self.columns = TableColumns.of(self.all_names, apart, is_text=is_text, turned=False)
+        if self._first_repeats():  # a first column of text that names no samples
+            self.columns = TableColumns.of(self.all_names, apart, is_text=False, turned=False)
+        n_rows = text.count()
+        check_room(BYTES_OF_FIELD * n_rows, text.path, (n_rows, text.width))
+
+    @property
+    def feature_names(self) -> list[str]:
+        return [self.all_names[i] for i in self.columns.numbers]
+
+    def coded(self, wanted: Sequence[str]) -> dict[str, CodedColumn]:
+        """Code the categorical columns, by name, in the order of the table."""
+        at = {i for i in self.columns.numbers if self.all_names[i] in wanted}
+        for fields in self._rows():
+            at |= {i for i in self.columns.numbers if self._is_odd(i, fields)}
+        texts: dict[int, list[str | None]] = {i: [] for i in sorted(at)}
+        for fields in self._rows():
+            for i, column in texts.items():
+                column.append(self._text_at(i, fields))
+        coded = {}
+        for i, column in texts.items():
+            name = self.all_names[i]
+            if name in wanted:
+                coded[name] = CodedColumn.of(_as_written_once(column))
+            elif _are_levels(column, self.text.separator):
+                coded[name] = CodedColumn.of(column)
+        return coded
+
+    def names(self, path: str, coded: Mapping[str, CodedColumn]) -> tuple[Array | None, Names]:
+        """Names of the samples, and columns that are not features, of a table without numbers."""
+        del coded
+        rows = [[fields[i].strip() for i in range(self.text.width)] for fields in self._rows()]
+        by_column = np.array(rows, dtype=object).T
+        ids = [by_column[i] for i in self.columns.ids]
+        beside = {self.all_names[i]: by_column[i] for i in self.columns.apart}
+        return self.columns.row_names(path, ids, turned=False), Names(sample_coords=beside)
+
+    def _rows(self) -> Iterator[list[str]]:
+        """Yield the fields of each row; InputError if their number is wrong."""
+        for line, fields in self.text.rows():
+            if len(fields) != self.text.width:
+                raise self.text.refused(
+                    f"line {line} has {len(fields)} fields instead of {self.text.width}. Write NA, "
+                    "or nothing between separators, for missing values."
+                )
+            yield fields
+
+    def _first_repeats(self) -> bool:
+        """Whether the first column would name the samples, but is text that repeats."""
+        if self.columns.ids != (0,) or is_id(self.all_names[0]):
+            return False
+        texts = [fields[0].strip() for fields in self._rows()]
+        return len(set(texts)) < len(texts) and _are_levels(texts, "")
+
+    def _text_at(self, i: int, fields: Sequence[str]) -> str | None:
+        """Text of a field; None if it is missing."""
+        text = fields[i].strip()
+        return None if text.lower() in NA or text in na_of(self.na, self.all_names[i]) else text
+
+    def _is_odd(self, i: int, fields: Sequence[str]) -> bool:
+        """Whether a field is neither a number, a genotype call nor missing."""
+        text = fields[i].strip()
+        return not is_field(text) and text not in na_of(self.na, self.all_names[i])
+
+
+def refuse_categories(categories: Sequence[str] | None) -> None:
+    """Refuse names of categories for data other than DataFrames and text tables."""
+    if categories:
+        raise InputError(
+            f"categories={[*categories]!r} names columns of a DataFrame or a text table (CSV, "
+            "TSV), but the data are neither. Leave it out, or read the data into a DataFrame."
+        )
+
+
+def refuse_codes(source: AbstractSource, categories: Sequence[str] | None) -> None:
+    """Refuse an open source with categories if its reader does not support them."""
+    names = source.feature_names()
+    if source.levels and categories is None and names is not None:
+        columns = [str(names[j]) for j in source.levels]
+        raise InputError(
+            f"X was opened with categories ({abbreviate(map(repr, columns), 5)}), which are not "
+            "supported here. Pass the table itself, which is opened here, and exclude these "
+            f"columns: not_features={columns!r}."
+        )
+
+
+def take_columns(X: pd.DataFrame, names: Array, selected: Mask) -> Index:
+    """Return the positions of the selected columns of a frame that has the columns of fit.
+
+    `names` (d,) are the columns of fit, and `selected` (d,) is a mask of them.
+    """
+    if [str(name) for name in X.columns] != [str(name) for name in names]:
+        raise InputError(
+            f"X has the columns {abbreviate(map(repr, X.columns), 8)}, but fit saw "
+            f"{abbreviate(map(repr, names), 8)}. Pass the columns of fit in their order: "
+            "X[selector.feature_names_in_]."
+        )
+    return np.flatnonzero(selected)
