@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from dhsic.errors import InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.answers import are_answers
 from dhsic.sources.arrays import open_in_memory
-from dhsic.sources.categories import CodedColumn, MixedSource, check_known, check_levels
+from dhsic.sources.categories import MOST, CodedColumn, MixedSource, check_known, check_levels
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import BOOLEANS, NA, abbreviate, is_id, is_value, na_of, names_rows_by_name
 from dhsic.sources.marked_numbers import numbers_of
@@ -200,11 +201,9 @@ class _TextColumns:
 
     def coded(self, wanted: Sequence[str]) -> dict[str, CodedColumn]:
         """Code the categorical columns, by name, in the order of the table."""
-        at = {i for i in self.columns.numbers if self.all_names[i] in wanted}
-        for fields in self._rows():
-            at |= {i for i in self.columns.numbers if self._is_odd(i, fields)}
+        at = {i for i in self.columns.numbers if self.all_names[i] in wanted} | self._of_text()
         texts: dict[int, list[str | None]] = {i: [] for i in sorted(at)}
-        for fields in self._rows():
+        for fields in self._rows() if at else ():
             for i, column in texts.items():
                 column.append(self._text_at(i, fields))
         coded = {}
@@ -239,6 +238,9 @@ class _TextColumns:
         """Whether the first column would name the samples, but is text that repeats."""
         if self.columns.ids != (0,) or is_id(self.all_names[0]):
             return False
+        first = [fields[0].strip() for fields in islice(self._rows(), MOST + 1)]
+        if len(set(first)) > MOST:  # more than a category may have
+            return False
         texts = [fields[0].strip() for fields in self._rows()]
         return len(set(texts)) < len(texts) and _are_levels(texts, "")
 
@@ -247,10 +249,19 @@ class _TextColumns:
         text = fields[i].strip()
         return None if text.lower() in NA or text in na_of(self.na, self.all_names[i]) else text
 
-    def _is_odd(self, i: int, fields: Sequence[str]) -> bool:
-        """Whether a field is neither a number, a genotype call nor missing."""
-        text = fields[i].strip()
-        return not is_field(text) and text not in na_of(self.na, self.all_names[i])
+    def _of_text(self) -> set[int]:
+        """Return the columns whose first field that is not missing is text.
+
+        Other columns contain a number or a call, and so no levels.
+        """
+        at, undecided = set[int](), list(self.columns.numbers)
+        for fields in self._rows():
+            if not undecided:
+                break
+            there = [i for i in undecided if self._text_at(i, fields) is not None]
+            at |= {i for i in there if not is_field(fields[i])}
+            undecided = sorted({*undecided} - {*there})
+        return at
 
 
 def refuse_categories(categories: Sequence[str] | None) -> None:
