@@ -87,7 +87,7 @@ LABELS_OF_PAIRS = (
     "multiclass if they name classes, or auto."
 )
 OUTPUT = select_options(
-    "checkpoint", "out", "selected_only", "force", "truth", "progress", "as_json"
+    "checkpoint", "out", "selected_only", "force", "truth", "annotate", "progress", "as_json"
 )
 SELECTION = of_sections("Data", "Target", "Method")
 UNGROUPED, MACHINE = of_sections("Data", without=("groups",)), of_sections("Machine")
@@ -526,7 +526,7 @@ _add(
     "detached.attach",
     RUN,
     with_changes(OUT, help="Write the result here, as --out of dhsic select does."),
-    select_options("selected_only", "force", "truth", "progress", "as_json"),
+    select_options("selected_only", "force", "truth", "annotate", "progress", "as_json"),
     ASKED,
     example="dhsic attach run.dhsic --out best.tsv",
     help="Follow the run of CHECKPOINT until it ends; then print the selected features.",

@@ -32,7 +32,7 @@ from dhsic.storage.paths import check_place
 COMMAND = "dhsic select"
 #: Options that are files with lists of ids or regions; and all options that are paths.
 LISTS = ("keep", "remove", "extract", "exclude", "extract_regions", "exclude_regions")
-PATHS = ("labels", "out", "truth", "effects", "loci", "checkpoint", *LISTS)
+PATHS = ("labels", "out", "truth", "annotate", "effects", "loci", "checkpoint", *LISTS)
 #: Message if no labels are named.
 NO_TARGET = (
     "Missing option '--target'. Pass the labels: a variable of the store along the samples, or a "
@@ -204,6 +204,9 @@ class SelectJob:
         Overwrite --out.
     truth : FILE
         Table of the planted variants of a simulation, to compare with the selection.
+    annotate : FILE
+        Add the nearest gene of each variant, and the distance to it, from these genes: GTF, GFF3 or
+        BED, of the same genome build as the data.
     progress : bool
         Show a progress bar; default: on a terminal.
     as_json : flag
@@ -279,6 +282,7 @@ class SelectJob:
     selected_only: bool = False
     force: bool = False
     truth: str | None = None
+    annotate: str | None = None
     scheduler: str | None = None
     detach: bool = False
     threads: int | None = None
@@ -584,7 +588,11 @@ class SelectJob:
             "--scheduler ADDRESS and --checkpoint PATH (a folder that the workers can access, or "
             "a URL).",
         )
-        for name, path in (("--out", self.out), ("--truth", self.truth)):
+        for name, path in (
+            ("--out", self.out),
+            ("--truth", self.truth),
+            ("--annotate", self.annotate),
+        ):
             refuse(
                 self.detach and path is not None,
                 f"{name} is used after the run is complete: leave it out here, and pass it to "
@@ -602,6 +610,7 @@ class SelectJob:
             "--weights": None if self.weights is None else split_columns(self.weights)[0],
             **{spelled(name): getattr(self, name) for name in LISTS},
             "--truth": self.truth,
+            "--annotate": self.annotate,
             "--checkpoint": self.checkpoint,
         }
         for name, path in read.items():

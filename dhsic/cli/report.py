@@ -339,7 +339,7 @@ def _names(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
 #: Beginnings of the description of scores that are losses of HSIC; the second in older results.
 LOSSES = ("decrease of HSIC", "by how much HSIC falls")
 #: Columns of text.
-WORDS = ("shape",)
+WORDS = ("shape", "gene", "gene_distance")
 
 
 def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ them:
 ``name``                     name of the feature; its index if the data have no names
 ``contig``, ``position``,    description of a variant, as in the store; ``alt`` has all alternative
 ``id``, ``ref``, ``alt``     alleles, separated by commas
+``gene``, ``gene_distance``  nearest gene, and its distance in bases; 0 inside the gene
 ``allele_frequency``         for genotypes: non-reference alleles over the ploidy of the store,
                              mean over non-missing calls; a call with fewer copies counts these
 ``mean``                     for other data: mean of the values that are not missing
@@ -65,6 +66,7 @@ from dhsic.storage.paths import as_path, check_place, check_url, is_url
 #: First columns, if present; the others follow by name.
 FIRST = (
     *("rank", "score", "selected", "index", "name", "contig", "position", "id", "ref", "alt"),
+    *("gene", "gene_distance"),
     *("allele_frequency", "mean", "missing", "constant"),
     *("round_removed", "round_added", "round_weighted", "round_scored"),
     *("rank_alone", "fall_given_others", "score_first_round", "group", "group_rank"),
@@ -74,7 +76,7 @@ FIRST = (
 #: Coordinates with the positions of features in the data, including filtered features.
 NUMBERS = (STORED, "features")
 #: Text columns; and columns that describe variants, ``variant_*`` in results.
-TEXT = ("name", "contig", "id", "ref", "alt", "group", "shape", "shape_marginal")
+TEXT = ("name", "contig", "id", "ref", "alt", "gene", "group", "shape", "shape_marginal")
 OF_VARIANTS = ("contig", "position", "id", "ref", "alt")
 #: Dimensions along which a result has several runs.
 OF_RUNS = ("targets", "settings", "classes")
