@@ -40,7 +40,7 @@ from dhsic.passes.reader import Reader
 from dhsic.passes.single_pass import looked_at
 from dhsic.relatedness import chromosomes_of, residuals_by_chromosome
 from dhsic.reports.sentences import took_loco
-from dhsic.results.views import variant_ids
+from dhsic.results.tables import variant_ids
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources.sexes import DIPLOID

@@ -196,8 +196,8 @@ class SelectJob:
     out : PATH
         Write the result here; the folder is created as for --checkpoint. The suffix sets the
         format: .tsv, .csv (also .gz), .parquet or .json for a table of all features, the best first
-        (rank, score, selected, index, name, ...), .zarr or none for a Zarr store, which xarray
-        reads.
+        (rank, score, selected, index, name, ...), .snplist for the names of the selected features,
+        one per line, .zarr or none for a Zarr store, which xarray reads.
     selected_only : flag
         Write only selected features to the table of --out; for tests, features with q <= 0.05.
     force : flag

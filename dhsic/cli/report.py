@@ -179,8 +179,9 @@ def show(
         for line in lines:
             tell_finding(f"{name}: {line}" if name else line)
     if out is not None:
-        what = "table" if table_suffix(out) else "result"
-        tell(f"{what} in {shown(out)}")
+        suffix = table_suffix(out)
+        what = "list of selected features" if suffix == tables.LIST else "table" if suffix else ""
+        tell(f"{what or 'result'} in {shown(out)}")
 
 
 def _lines(told: Mapping[str, _RunPrinter]) -> dict[str, list[str]]:

@@ -22,7 +22,7 @@ from dhsic.passes.inner import inner_products
 from dhsic.passes.reader import Reader
 from dhsic.passes.single_pass import look_at
 from dhsic.results.nearest_genes import DISTANCE, GENE
-from dhsic.results.views import variant_ids
+from dhsic.results.tables import variant_ids
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.selection.clumping import MOST, clump, squared_correlations
