@@ -515,6 +515,53 @@ _add(
     """,
 )
 _add(
+    "plot.plot",
+    click.Argument(["kind"], type=click.Choice(["region"])),
+    click.Argument(["result"], type=PATH),
+    click.Argument(["path"], metavar="[DATA]...", type=PATH, nargs=-1, callback=one_or_more),
+    Option(
+        "--lead",
+        metavar="NAME",
+        help="Id or name of the lead variant; default: the one with the smallest p-value.",
+    ),
+    Option(
+        "--genes",
+        type=PATH,
+        metavar="FILE",
+        help="Draw these genes below: GTF, GFF3 or BED, of the same genome build as the data.",
+    ),
+    _shown(
+        "--kb",
+        type=float,
+        metavar="KB",
+        default=250.0,
+        help="Distance from the lead on either side that is drawn, in kb.",
+    ),
+    _shown(
+        "--threshold",
+        type=float,
+        metavar="P",
+        default=5e-8,
+        help="p-value at which a line is drawn.",
+    ),
+    Option(
+        "-o",
+        "--out",
+        type=PATH,
+        default="region.png",
+        show_default=True,
+        help="Write the picture here, in .png, .pdf or .svg.",
+    ),
+    with_changes(FORCE, section="Options", help="Overwrite --out."),
+    example="dhsic plot region tests.zarr g.vcz --genes genes.gtf.gz -o region.png",
+    help="""Draw the p-values of RESULT around a lead variant, by position.
+
+    RESULT is from --out of dhsic test, or of select. DATA are the data of the result, from one or
+    several files: points are coloured by linkage with the lead (squared correlation in all samples
+    of DATA); without DATA they have one colour. Install dhsic[plot] first.
+    """,
+)
+_add(
     "detached.status",
     RUN,
     JSON,

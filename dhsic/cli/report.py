@@ -202,9 +202,13 @@ def report(*, path: str, out: str, pairs: str | None, shares: str | None, force:
 
     pair_table = None if pairs is None else _of_pairs(pairs, "--out", "family_wise")
     shared = None if shares is None else _of_pairs(shares, "--shares --out", "hsic")
-    result = from_table(path) if table_suffix(path) and Path(path).is_file() else load(path)
-    for page in write(result, out, pairs=pair_table, shares=shared, overwrite=force):
+    for page in write(result_at(path), out, pairs=pair_table, shares=shared, overwrite=force):
         tell(f"report in {shown(str(page))}")
+
+
+def result_at(path: str) -> xr.Dataset:
+    """Read a result from a table of all features, or from a Zarr store."""
+    return from_table(path) if table_suffix(path) and Path(path).is_file() else load(path)
 
 
 def _of_pairs(path: str, written_by: str, column: str) -> xr.Dataset:

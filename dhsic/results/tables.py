@@ -244,8 +244,8 @@ def _warn_of_list(result: xr.Dataset, ids: list[str]) -> None:
     blanks = [name for name in ids if len(name.split()) != 1]
     if blanks:
         warn(
-            f"Names of the list contain blanks ({abbreviate(blanks)}), at which --extract and PLINK "
-            "split lines. Rename these features, or use a table (.tsv)."
+            f"Names of the list contain blanks ({abbreviate(blanks)}), at which --extract and "
+            "PLINK split lines. Rename these features, or use a table (.tsv)."
         )
     listed, n_alike = pd.Index(ids).unique(), 0
     for rows in slices(along_features(result).sizes[FEATURES], ROWS):
