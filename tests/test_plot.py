@@ -102,8 +102,8 @@ def dosages():
     return x, y
 
 
-def tests_of_a_region():
-    """A result of tests of 300 variants near a peak, their dosages, and genes."""
+def tested_region():
+    """Arguments for a region plot: tests of 300 variants near a peak, their dosages, and genes."""
     rng, d = np.random.default_rng(4), 300
     walk = np.cumsum(rng.standard_normal((d, 200)) * (rng.random((d, 1)) < 0.1), axis=0)
     G = np.clip(np.round(walk - walk.mean(axis=1, keepdims=True)), -1, 1).T + 1
@@ -132,7 +132,7 @@ def tests_of_a_region():
 
 
 PICTURES = {
-    "region": lambda: plot.region(**tests_of_a_region()),
+    "region": lambda: plot.region(**tested_region()),
     "genome_p": lambda: plot.genome(genotypes(), threshold=1e-6),
     "genome_score": lambda: plot.genome(genotypes(with_p=False)),
     "genome_rank": lambda: plot.genome(genotypes(), "rank", labelled=0),

@@ -64,8 +64,9 @@ def region(
     lead : str, optional
         Id or name of the lead variant; by default the one with the smallest p-value.
     data : path, source of `open_source`, or any data, optional
-        Data of the result; if they need options, open them with `dhsic.open_source`. The squared correlation with the lead is computed from all their
-        samples with both calls. Without data, all points have one colour.
+        Data of the result; if they need options, open them with `dhsic.open_source`. The squared
+        correlation with the lead is computed from all their samples with both calls. Without data,
+        all points have one colour.
     genes : path or Genes, optional
         GTF, GFF3 or BED file of genes of the same genome build, which are drawn below.
     kb : float
