@@ -86,6 +86,8 @@ def test_variants_without_an_id_are_listed_by_name(tmp_path):
 def test_lists_by_which_other_features_are_selected_are_told(names, ids, sentence, tmp_path):
     with pytest.warns(UserWarning, match=sentence):
         dhsic.save(chosen(names, ids), tmp_path / "x.snplist")
+    dhsic.save(chosen(names, ids), tmp_path / "x.tsv", selected_only=True)  # as it advises
+    assert len(pd.read_csv(tmp_path / "x.tsv", sep="\t")) == 2
 
 
 def test_an_empty_list_is_told(tmp_path):

@@ -102,7 +102,7 @@ def dosages():
     return x, y
 
 
-def tested_region():
+def region_of_tests():
     """Arguments for a region plot: tests of 300 variants near a peak, their dosages, and genes."""
     rng, d = np.random.default_rng(4), 300
     walk = np.cumsum(rng.standard_normal((d, 200)) * (rng.random((d, 1)) < 0.1), axis=0)
@@ -132,7 +132,7 @@ def tested_region():
 
 
 PICTURES = {
-    "region": lambda: plot.region(**tested_region()),
+    "region": lambda: plot.region(**region_of_tests()),
     "genome_p": lambda: plot.genome(genotypes(), threshold=1e-6),
     "genome_score": lambda: plot.genome(genotypes(with_p=False)),
     "genome_rank": lambda: plot.genome(genotypes(), "rank", labelled=0),

@@ -187,9 +187,18 @@ def test_results_and_arguments_without_a_region_are_refused(bed, result, tmp_pat
     ):  # fmt: skip
         with pytest.raises(InputError, match=sentence):
             plot.region(given, **more)
-    _, ax = plt.figure(), plt.gcf().add_axes((0.1, 0.1, 0.8, 0.8))
-    with pytest.raises(InputError, match="no room for genes below"):
-        plot.region(result, genes=genes_at(tmp_path, [(1, 2, "A", "+")]), ax=ax)
+
+
+def test_sentences_about_the_lead_and_the_axes_are_followed(result, tmp_path):
+    with pytest.raises(InputError, match="or leave it out for the smallest p-value"):
+        plot.region(result, lead="rs99")
+    assert plot.region(result).texts[0].get_text() == "rs23"
+    genes = genes_at(tmp_path, [(1, 2, "A", "+")])
+    with pytest.raises(InputError, match=r"Pass axes of plt\.subplots, or leave ax= out"):
+        plot.region(result, genes=genes, ax=plt.figure().add_axes((0.1, 0.1, 0.8, 0.8)))
+    ax = plt.subplots()[1]
+    assert plot.region(result, genes=genes, ax=ax) is ax
+    plot.region(result, genes=genes)
     plt.close("all")
 
 

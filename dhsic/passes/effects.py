@@ -234,7 +234,7 @@ def _known(n: Array, beta: Float, error: Float, degrees: Float) -> Array:
     size = np.where(is_none, np.nan, np.abs(beta / error))
     is_normal = np.isinf(degrees)
     p = 2.0 * np.where(is_normal, norm.sf(size), t.sf(size, np.where(is_normal, 1, degrees)))
-    minus_log10_p = -np.log10(p)
+    minus_log10_p = -np.log10(np.maximum(p, SMALLEST))
     for i in np.flatnonzero(p < SMALLEST):
         minus_log10_p[i] = minus_log10_tail(float(size[i]), float(degrees[i]))
     return np.column_stack([n, *(np.where(is_none, np.nan, v) for v in (beta, error, p)),

@@ -89,5 +89,5 @@ def check_places(known: Iterable[Any]) -> None:
     if not {CONTIG, POSITION} <= {*map(str, known)}:
         raise InputError(
             "The nearest genes need the chromosome and position of each feature, which the data do "
-            "not have. Leave the genes out (--annotate), or use data with positions of variants."
+            "not have. Leave the genes out, or use data with positions of variants."
         )
