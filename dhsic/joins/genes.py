@@ -45,6 +45,8 @@ PART_NAMES, PART_IDS = ("gene_name", "gene", "gene_id"), ("gene_id", "gene_name"
 ATTRIBUTE = r'(?:^|;)\s*{key}(?:\s+"([^"]*)"|[= ]\s*([^";]*))'
 #: Kinds of lines of a whole gene: gene, and pseudogene or ncRNA_gene in GFF3.
 GENE = re.compile(r"(?:.*_)?(?:pseudo)?gene")
+#: Lines that are comments, by their first column.
+COMMENT = re.compile("#.*")
 #: Largest number of a human autosome.
 AUTOSOMES = 22
 #: Names of human chromosomes in the files of NCBI; 23 and 24 are X and Y.
@@ -271,7 +273,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
 
 def _of_gff(path: str) -> pd.DataFrame:
     """Genes of a GTF or GFF3 file."""
-    parts = [part[part["kind"].str.fullmatch(GENE)] for part in _lines_of_gff(path)]
+    parts = [part[_matching(part["kind"], GENE)] for part in _lines_of_gff(path)]
     frame = pd.concat(parts) if parts else pd.DataFrame()
     if not frame.empty:
         return _placed(frame.assign(name=_first_of(NAMES, frame["attributes"])), path, 1)
@@ -296,8 +298,8 @@ def _lines_of_gff(path: str) -> Iterator[pd.DataFrame]:
                 chunksize=LINES,
             ):
                 frame = part.rename(columns=OF_GFF)
-                is_line = (frame["attributes"] != "") & ~frame["chromosome"].str.startswith("#")
-                yield frame[is_line]
+                is_comment = _matching(frame["chromosome"], COMMENT)
+                yield frame[(frame["attributes"] != "") & ~is_comment]
         except pd.errors.EmptyDataError:
             return
         except ValueError as error:
@@ -305,6 +307,11 @@ def _lines_of_gff(path: str) -> Iterator[pd.DataFrame]:
                 f"{path} is not a GTF or GFF3 file, whose lines have nine columns separated by "
                 f"tabs ({str(error).strip()}). Download it again."
             ) from error
+
+
+def _matching(values: pd.Series[str], pattern: re.Pattern[str]) -> pd.Series[bool]:
+    """Mask of the values that match a pattern; few values are distinct."""
+    return values.isin([value for value in values.unique() if pattern.fullmatch(value)])
 
 
 def _named(lines: pd.DataFrame) -> pd.DataFrame:
