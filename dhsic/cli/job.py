@@ -195,9 +195,8 @@ class SelectJob:
         s3://bucket/run.dhsic. A missing folder is created if its parent exists.
     out : PATH
         Write the result here; the folder is created as for --checkpoint. The suffix sets the
-        format: .tsv, .csv (also .gz), .parquet or .json for a table of all features, the best first
-        (rank, score, selected, index, name, ...), .snplist for the names of the selected features,
-        one per line, .zarr or none for a Zarr store, which xarray reads.
+        format: .tsv, .csv (also .gz), .parquet or .json for a table of all features, the best
+        first; .snplist for the selected names; .zarr or none for a Zarr store.
     selected_only : flag
         Write only selected features to the table of --out; for tests, features with q <= 0.05.
     force : flag
@@ -205,8 +204,7 @@ class SelectJob:
     truth : FILE
         Table of the planted variants of a simulation, to compare with the selection.
     annotate : FILE
-        Add the nearest gene of each variant, and the distance to it, from these genes: GTF, GFF3 or
-        BED, of the same genome build as the data.
+        Add the nearest genes, from GTF, GFF3 or BED.
     progress : bool
         Show a progress bar; default: on a terminal.
     as_json : flag
