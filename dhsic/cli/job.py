@@ -195,7 +195,8 @@ class SelectJob:
         s3://bucket/run.dhsic. A missing folder is created if its parent exists.
     out : PATH
         Write the result here. The suffix sets the format: .tsv, .csv (also .gz), .parquet or .json
-        for a table of all features, the best first; .snplist for the selected names; .zarr or none for a Zarr store.
+        for a table of all features, the best first; .snplist for the selected names; .zarr or none
+        for a Zarr store.
     selected_only : flag
         Write only selected features to the table of --out; for tests, features with q <= 0.05.
     force : flag
