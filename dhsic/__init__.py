@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dhsic.relatedness import pca
     from dhsic.reports import report
     from dhsic.results.files import load, save
+    from dhsic.results.nearest_genes import annotate
     from dhsic.results.views import selected_features
     from dhsic.selectors import (
         BAHSIC,
@@ -80,6 +81,7 @@ __all__ = [
     "StoreError",
     "TestResult",
     "__version__",
+    "annotate",
     "attach",
     "convert",
     "datasets",
@@ -125,6 +127,7 @@ _HOMES = {
     "relatedness": "pca",
     "reports": "report",
     "results.files": "load save",
+    "results.nearest_genes": "annotate",
     "results.views": "selected_features",
     "selectors": "BAHSIC BAHSICCV CCM FOHSIC SVMRFE FeatureWeighting LinearHSIC OnePass select "
     "select_many",

@@ -14,12 +14,13 @@ import xarray as xr
 from dhsic.errors import InputError
 from dhsic.notebook import curve, facts, page, table
 from dhsic.results import tables
+from dhsic.results.nearest_genes import annotate
 from dhsic.sources.columns import NAME
 
 #: Number of features, and of runs of a joint result, that a notebook shows.
 SHOWN, RUNS = 10, 6
 #: Columns of the table in a notebook, if the result has them.
-COLUMNS = ("rank", "name", "contig", "position", "score", "p", "q", "stability", "group")
+COLUMNS = ("rank", "name", "contig", "position", "gene", "score", "p", "q", "stability", "group")
 
 
 @xr.register_dataset_accessor("dhsic")  # type: ignore[no-untyped-call]  # xarray's
@@ -46,6 +47,10 @@ class ResultAccessor:
         best = np.argsort(ranks if ranks.ndim == 1 else ranks.min(axis=0), kind="stable")[:n]
         features = tables.numbered(self._result.drop_dims("rounds", errors="ignore"))
         return pd.DataFrame(tables.columns(features.isel(features=best).compute()))
+
+    def annotate(self, genes: str | PathLike[str]) -> xr.Dataset:
+        """Return the result with the nearest gene of each variant, by `dhsic.annotate`."""
+        return annotate(self._result, genes)
 
     def report(self, path: str | PathLike[str], **options: Any) -> list[Path]:
         """Write a report for each run of the result with `dhsic.report`."""

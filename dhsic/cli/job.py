@@ -33,7 +33,7 @@ from dhsic.storage.paths import check_place
 COMMAND = "dhsic select"
 #: Options that are files with lists of ids or regions; and all options that are paths.
 LISTS = ("keep", "remove", "extract", "exclude", "extract_regions", "exclude_regions")
-PATHS = ("labels", "out", "truth", "effects", "loci", "checkpoint", *LISTS)
+PATHS = ("labels", "out", "truth", "annotate", "effects", "loci", "checkpoint", *LISTS)
 #: Message if no labels are named.
 NO_TARGET = (
     "Missing option '--target'. Pass the labels: a variable of the store along the samples, or a "
@@ -198,16 +198,17 @@ class SelectJob:
         Save the state of the run here, for `dhsic resume`: a folder, or a URL such as
         s3://bucket/run.dhsic. A missing folder is created if its parent exists.
     out : PATH
-        Write the result here; the folder is created as for --checkpoint. The suffix sets the
-        format: .tsv, .csv (also .gz), .parquet or .json for a table of all features, the best first
-        (rank, score, selected, index, name, ...), .zarr or none for a Zarr store, which xarray
-        reads.
+        Write the result here. The suffix sets the format: .tsv, .csv (also .gz), .parquet or .json
+        for a table of all features, the best first; .snplist for the selected names; .zarr or none
+        for a Zarr store.
     selected_only : flag
         Write only selected features to the table of --out; for tests, features with q <= 0.05.
     force : flag
         Overwrite --out.
     truth : FILE
         Table of the planted variants of a simulation, to compare with the selection.
+    annotate : FILE
+        Add the nearest genes, from GTF, GFF3 or BED.
     progress : bool
         Show a progress bar; default: on a terminal.
     as_json : flag
@@ -284,6 +285,7 @@ class SelectJob:
     selected_only: bool = False
     force: bool = False
     truth: str | None = None
+    annotate: str | None = None
     scheduler: str | None = None
     detach: bool = False
     threads: int | None = None
@@ -599,7 +601,11 @@ class SelectJob:
             "--scheduler ADDRESS and --checkpoint PATH (a folder that the workers can access, or "
             "a URL).",
         )
-        for name, path in (("--out", self.out), ("--truth", self.truth)):
+        for name, path in (
+            ("--out", self.out),
+            ("--truth", self.truth),
+            ("--annotate", self.annotate),
+        ):
             refuse(
                 self.detach and path is not None,
                 f"{name} is used after the run is complete: leave it out here, and pass it to "
@@ -617,6 +623,7 @@ class SelectJob:
             "--weights": None if self.weights is None else split_columns(self.weights)[0],
             **{spelled(name): getattr(self, name) for name in LISTS},
             "--truth": self.truth,
+            "--annotate": self.annotate,
             "--checkpoint": self.checkpoint,
         }
         for name, path in read.items():

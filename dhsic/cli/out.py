@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import PurePath
 from typing import Any
@@ -18,6 +19,8 @@ from dhsic.storage.paths import as_path, check_place, is_url
 NO_TABLE = "--selected-only applies to the table of --out; pass --out X.tsv as well."
 #: Column separators of tables, by suffix.
 SEPARATORS = {".tsv": "\t", ".csv": ","}
+#: Suffix of compressed tables.
+PACKED = ".gz"
 #: Names of the columns with the names of a pair's features: in results, and in tables.
 NAMED = {"first_feature": "first_name", "second_feature": "second_name"}
 
@@ -54,7 +57,7 @@ def is_same(one: str, other: str) -> bool:
 
 def check_table(out: str, what: str, *, force: bool, option: str = "--out") -> None:
     """Reject a path that is not a local .tsv or .csv file, or that exists (unless `force`)."""
-    if is_url(out) or PurePath(out).suffix.lower() not in SEPARATORS:
+    if is_url(out) or _suffix(out) not in SEPARATORS:
         raise InputError(
             f"{option} {out}: {what} are written as a text table; pass a path that ends in .tsv "
             "or .csv."
@@ -64,10 +67,16 @@ def check_table(out: str, what: str, *, force: bool, option: str = "--out") -> N
 
 def write_table(frame: pd.DataFrame, out: str, *, missing: str = "") -> None:
     """Write a frame without its index as a text table; NaN is written as `missing`."""
-    separator = SEPARATORS[PurePath(out).suffix.lower()]
-    text = frame.to_csv(sep=separator, index=False, na_rep=missing, lineterminator="\n")
-    with replacing(as_path(out)) as file:
-        file.write(text.encode())
+    separator = SEPARATORS[_suffix(out)]
+    text = frame.to_csv(sep=separator, index=False, na_rep=missing, lineterminator="\n").encode()
+    is_packed = out.lower().endswith(PACKED)
+    with replacing(as_path(out)) as file:  # no time stamp, so equal tables are equal bytes
+        file.write(gzip.compress(text, compresslevel=6, mtime=0) if is_packed else text)
+
+
+def _suffix(out: str) -> str:
+    """Suffix of a path in lower case, without that of gzip."""
+    return PurePath(out.lower().removesuffix(PACKED)).suffix
 
 
 def in_columns(frame: pd.DataFrame) -> str:

@@ -179,8 +179,9 @@ def show(
         for line in lines:
             tell_finding(f"{name}: {line}" if name else line)
     if out is not None:
-        what = "table" if table_suffix(out) else "result"
-        tell(f"{what} in {shown(out)}")
+        suffix = table_suffix(out)
+        what = "list of selected features" if suffix == tables.LIST else "table" if suffix else ""
+        tell(f"{what or 'result'} in {shown(out)}")
 
 
 def _lines(told: Mapping[str, _RunPrinter]) -> dict[str, list[str]]:
@@ -201,9 +202,13 @@ def report(*, path: str, out: str, pairs: str | None, shares: str | None, force:
 
     pair_table = None if pairs is None else _of_pairs(pairs, "--out", "family_wise")
     shared = None if shares is None else _of_pairs(shares, "--shares --out", "hsic")
-    result = from_table(path) if table_suffix(path) and Path(path).is_file() else load(path)
-    for page in write(result, out, pairs=pair_table, shares=shared, overwrite=force):
+    for page in write(result_at(path), out, pairs=pair_table, shares=shared, overwrite=force):
         tell(f"report in {shown(str(page))}")
+
+
+def result_at(path: str) -> xr.Dataset:
+    """Read a result from a table of all features, or from a Zarr store."""
+    return from_table(path) if table_suffix(path) and Path(path).is_file() else load(path)
 
 
 def _of_pairs(path: str, written_by: str, column: str) -> xr.Dataset:
@@ -339,7 +344,7 @@ def _names(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
 #: Beginnings of the description of scores that are losses of HSIC; the second in older results.
 LOSSES = ("decrease of HSIC", "by how much HSIC falls")
 #: Columns of text.
-WORDS = ("shape",)
+WORDS = ("shape", "gene", "gene_distance")
 
 
 def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:

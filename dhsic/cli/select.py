@@ -40,10 +40,13 @@ from dhsic.cli.out import absolute
 from dhsic.cli.report import filters_told, show
 from dhsic.cli.sites import Sites
 from dhsic.errors import InputError
+from dhsic.joins.genes import Genes
 from dhsic.joins.labels import Labelled
+from dhsic.joins.places import chromosome_codes
 from dhsic.memory import MemoryEstimate, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.plans import PlannedRuntime, Sizes, plan_of
 from dhsic.results.files import exists, load, save_by
+from dhsic.results.nearest_genes import annotate, check_places
 from dhsic.results.tables import table_suffix
 from dhsic.results.views import of_tests
 from dhsic.selection.multi_output import numbered, of_classes, result_of
@@ -53,6 +56,7 @@ from dhsic.simulation.truth import read_truth
 from dhsic.sources.file_lists import short_name
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.scaling import PRESENCE, Scale
+from dhsic.sources.views import described
 from dhsic.storage.checkpoint import Checkpoint
 
 #: Advice for messages: how to change each scaling of features.
@@ -61,11 +65,14 @@ OTHERWISE: dict[Scale, str] = {
     False: "to scale them, use --standardize",
     PRESENCE: "--standardize scales all features the same way, --no-standardize none",
 }
+#: Assumption about the file of genes, for messages.
+SAME_BUILD = "their positions must be of the same genome build as the data"
 #: Options of `select` for output; a plan ignores them.
 OF_RESULTS = {
     "checkpoint": None,
     "out": None,
     "truth": None,
+    "annotate": None,
     "force": False,
     "selected_only": False,
 }
@@ -169,8 +176,12 @@ def perform(job: SelectJob) -> None:
     job.check()
     truth = None if job.truth is None else read_truth(job.truth)
     labelled = _opened(job)
+    genes = _genes(job, labelled)
     beside = AssociationTables.of(job, labelled)
     _say_data(job, labelled)
+    if genes is not None:
+        n = counted(genes.starts.size, "gene")
+        say("genes", f"{n} in {genes.source}; {SAME_BUILD}")
     if job.scheduler is not None and not job.as_json:
         say("cluster", f"connecting to {job.scheduler}")
     requests = _requests(job, labelled)
@@ -182,6 +193,7 @@ def perform(job: SelectJob) -> None:
         with runtime.polling_interrupt(partial(heed_signals, ctx)):
             result = result_of(requests, job.dim, runtime, announce=announce)
         result = of_tests(result) if job.tests else result
+        result = result if genes is None else annotate(result, genes)
         result = beside.write(result, runtime)
         settle(job, result)
         if job.out is not None:
@@ -190,6 +202,19 @@ def perform(job: SelectJob) -> None:
     took = {"seconds": time.perf_counter() - started, "peak_bytes": peak_bytes()}
     show(result, truth, job.out, as_json=job.as_json, first=_first(job), took=took)
     beside.tell()
+
+
+def _genes(job: SelectJob, given: list[Labelled]) -> Genes | None:
+    """Genes of --annotate, if the data have positions and chromosomes that match them."""
+    if job.annotate is None:
+        return None
+    source = given[0].source
+    check_places(described(source))
+    genes = Genes.read(job.annotate)
+    placed = chromosome_codes(source)
+    if placed is not None:
+        genes.check(map(str, placed[1]))
+    return genes
 
 
 def _first(job: SelectJob) -> int | None:

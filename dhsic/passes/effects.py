@@ -30,8 +30,11 @@ from dhsic.validation import is_number
 #: Class names that mean controls. If neither class has such a name, the first in sorted order is
 #: the control.
 CONTROLS = frozenset(("control", "controls", "ctrl", "ctl", "healthy", "unaffected", "no", "false"))
-#: Columns of the result: number of samples, coefficient, standard error, p-value.
-COLUMNS = 4
+#: Columns of the result: number of samples, coefficient, standard error, p-value, -log10 of it.
+COLUMNS = 5
+#: p-values below are too small for float64, so that their logarithm is computed directly, from this
+#: number of points of Gauss-Laguerre quadrature.
+SMALLEST, POINTS = np.finfo(float).tiny, 40
 #: Newton's method: maximum number of steps, tolerance and maximum size of the coefficient.
 STEPS, TOLERANCE, LARGEST = 25, 1e-9, 30.0
 #: Minimum fraction of a feature's variance that covariates leave unexplained; below it no effect is
@@ -101,10 +104,11 @@ class AdditiveEffects(AbstractByTile):
         X, missing, n = _present(tile)
         fit = self._logistic if self.is_logistic else self._linear
         with np.errstate(invalid="ignore", divide="ignore"):
-            beta, error, p = fit(X, missing, n)
-        return _known(n, beta, error, p)
+            beta, error, degrees = fit(X, missing, n)
+            return _known(n, beta, error, degrees)
 
     def _linear(self, X: Float, missing: Mask, n: Array) -> tuple[Float, Float, Float]:
+        """Coefficients, standard errors and degrees of freedom of t, (c,) each."""
         y, Q = self.y - self.y.mean(), self.Q
         xx, xy = np.vecdot(X, X), X @ y
         b, c = X @ Q, np.broadcast_to(Q.T @ y, (len(X), Q.shape[1])).copy()
@@ -124,9 +128,10 @@ class AdditiveEffects(AbstractByTile):
         degrees = n - Q.shape[1] - 1
         residual_square = yy - np.vecdot(c, inverse_c) - beta * beta * size
         error = np.sqrt(np.maximum(residual_square, 0.0) / degrees / size)
-        return beta, error, 2.0 * t.sf(np.abs(beta / error), degrees)
+        return beta, error, degrees
 
     def _logistic(self, X: Float, missing: Mask, _: Array) -> tuple[Float, Float, Float]:
+        """Coefficients, standard errors and infinite degrees of freedom (normal), (c,) each."""
         y, p, c = self.y, self.Q.shape[1], len(X)
         i, k = np.triu_indices(p)
         products = self.Q[:, i] * self.Q[:, k]
@@ -162,7 +167,7 @@ class AdditiveEffects(AbstractByTile):
         fine = np.flatnonzero(np.isfinite(beta) & ~is_open)
         if fine.size:
             error[fine] = np.sqrt(np.linalg.inv(H[fine])[:, p, p])
-        return beta, error, 2.0 * norm.sf(np.abs(beta / error))
+        return beta, error, np.full(c, np.inf)
 
     def cost(self, m: int) -> Cost:
         p = self.Q.shape[1]
@@ -210,8 +215,7 @@ class ResidualEffects(AbstractByTile):
             share = along**2 / squares / (e @ e / self.covariance.mean)  # of the variance
             variance = (e @ e / self.covariance.mean) * (1 - share) / (degrees - 1)
             beta, error = along / slopes, np.sqrt(variance * squares) / slopes
-            p = 2.0 * t.sf(np.abs(beta / error), degrees - 1)
-        return _known(n, beta, error, p)
+            return _known(n, beta, error, np.full(len(X), degrees - 1.0))
 
     def cost(self, m: int) -> Cost:
         return Cost(float32=2.0 * m * m, values=m, state=4 * m * m)
@@ -224,7 +228,31 @@ def _present(tile: Tile) -> tuple[Float, Mask, Array]:
     return np.where(missing, 0.0, tile.raw.astype(np.float64)), missing, (~missing).sum(axis=1)
 
 
-def _known(n: Array, beta: Float, error: Float, p: Float) -> Array:
+def _known(n: Array, beta: Float, error: Float, degrees: Float) -> Array:
     """Columns of the result, (c, `COLUMNS`); NaN where the effect cannot be estimated."""
     is_none = ~(np.isfinite(beta) & np.isfinite(error) & (error > 0))
-    return np.column_stack([n, *(np.where(is_none, np.nan, v) for v in (beta, error, p))])
+    size = np.where(is_none, np.nan, np.abs(beta / error))
+    is_normal = np.isinf(degrees)
+    p = 2.0 * np.where(is_normal, norm.sf(size), t.sf(size, np.where(is_normal, 1, degrees)))
+    minus_log10_p = -np.log10(np.maximum(p, SMALLEST))
+    for i in np.flatnonzero(p < SMALLEST):
+        minus_log10_p[i] = minus_log10_tail(float(size[i]), float(degrees[i]))
+    return np.column_stack([n, *(np.where(is_none, np.nan, v) for v in (beta, error, p)),
+                            minus_log10_p])  # fmt: skip
+
+
+def minus_log10_tail(size: float, degrees: float) -> float:
+    """``-log10 P(|T| >= size)`` for Student's t, however small; normal for infinite `degrees`.
+
+    The tail is the density at `size`, times the integral of its decline from there, which is nearly
+    exponential.
+    """
+    if np.isinf(degrees):
+        log_tail = float(norm.logsf(size))
+    else:
+        points, weights = np.polynomial.laguerre.laggauss(POINTS)
+        rate = (degrees + 1) * size / (degrees + size**2)
+        begin = t.logpdf(size, degrees)
+        decline = t.logpdf(size + points / rate, degrees) - begin + points
+        log_tail = float(begin - np.log(rate) + np.log(weights @ np.exp(decline)))
+    return float(-(np.log(2) + log_tail) / np.log(10))

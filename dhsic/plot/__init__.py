@@ -7,6 +7,7 @@ dhsic[plot]``.
 
 from dhsic.plot.features import against_target, pairs, shares, stability
 from dhsic.plot.genome import genome, qq
+from dhsic.plot.region import region
 from dhsic.plot.rounds import accuracy, expected_lost, path
 from dhsic.plot.survival import survival
 
@@ -18,6 +19,7 @@ __all__ = [
     "pairs",
     "path",
     "qq",
+    "region",
     "shares",
     "stability",
     "survival",

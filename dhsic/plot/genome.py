@@ -69,7 +69,7 @@ def genome(
     if value not in VALUES:
         raise InputError(f"value={value!r} cannot be plotted; pass one of {', '.join(VALUES)}.")
     ax = axes(ax)
-    heights = _heights(variable(result, value, "it was not computed in that run"), value)
+    heights = value_heights(variable(result, value, "it was not computed in that run"), value)
     x, shade, ticks = _places(result)
     is_finite = np.isfinite(heights)
     chosen = (
@@ -98,7 +98,9 @@ def genome(
     best = np.argsort(np.where(is_finite, -heights, np.inf), kind="stable")[:labelled]
     _annotate_points(ax, x, heights, best, names(result, best))
     if threshold is not None:
-        ax.axhline(_heights(np.array([threshold]), value)[0], color=MAIN, lw=1, ls="--", zorder=3)
+        ax.axhline(
+            value_heights(np.array([threshold]), value)[0], color=MAIN, lw=1, ls="--", zorder=3
+        )
     if value == "rank":
         _rank_axis(ax, len(heights))
     ax.set(ylabel=VALUES[value], xlabel="chromosome" if ticks else "position in the data")
@@ -109,7 +111,8 @@ def genome(
     return ax
 
 
-def _heights(values: Array, value: str) -> Float:
+def value_heights(values: Array, value: str) -> Float:
+    """Ordinates of values: ``-log10`` of p-values and ranks, other values unchanged."""
     numbers = np.asarray(values, dtype=np.float64)
     if value == "p":
         return -np.log10(np.maximum(numbers, np.finfo(float).tiny))

@@ -34,6 +34,7 @@ from dhsic.reports.sentences import (
     took_loco,
 )
 from dhsic.results import tables
+from dhsic.results.nearest_genes import DISTANCE
 from dhsic.results.views import of_selected, pairs_of, result_of_one
 from dhsic.selection.loci import LOCUS, loci_table
 from dhsic.selection.multi_output import dimension_of, parts
@@ -314,8 +315,9 @@ def _table(result: xr.Dataset, best: Index) -> dict[str, list[Any]]:
         name: _plain(columns[name]) for name in sorted(columns, key=_place) if name not in DULL
     }
     several = {name: of for name, of in lists.items() if any(v not in (None, "") for v in of)}
-    if "pair_with" in several:  # -1 marks features without a partner
-        several["pair_with"] = [None if v < 0 else v for v in several["pair_with"]]
+    for name in ("pair_with", DISTANCE):  # -1 marks features without a partner, or without a gene
+        if name in several:
+            several[name] = [None if v < 0 else v for v in several[name]]
     return {"index": [int(i) for i in best], **several}
 
 

@@ -54,8 +54,9 @@ def save(
     """Write a result as a table of features, or as a Zarr store with everything.
 
     The suffix of `path` determines the format. ``.tsv``, ``.csv`` (both also with ``.gz``),
-    ``.parquet`` and ``.json`` give a table, see `dhsic.results.tables` for its columns. ``.zarr``
-    or no suffix gives a Zarr store (format 3), which `load` and `xarray.open_zarr` read. A table
+    ``.parquet`` and ``.json`` give a table, see `dhsic.results.tables` for its columns.
+    ``.snplist`` gives a list of the selected features, one name per line, best first. ``.zarr`` or
+    no suffix gives a Zarr store (format 3), which `load` and `xarray.open_zarr` read. A table
     has all features, or with `selected_only` the features selected in at least one run. An
     interrupted write leaves the previous file or store at `path` unchanged.
 

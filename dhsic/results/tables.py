@@ -1,4 +1,4 @@
-"""Tables of features: a result as TSV, CSV, Parquet or JSON, written atomically.
+"""Tables of features: a result as TSV, CSV, Parquet or JSON, written atomically; and lists.
 
 The table has all features or the selected ones, best first. Its columns are, if the result has
 them:
@@ -11,6 +11,7 @@ them:
 ``name``                     name of the feature; its index if the data have no names
 ``contig``, ``position``,    description of a variant, as in the store; ``alt`` has all alternative
 ``id``, ``ref``, ``alt``     alleles, separated by commas
+``gene``, ``gene_distance``  nearest gene, and its distance in bases; 0 inside the gene
 ``allele_frequency``         for genotypes: non-reference alleles over the ploidy of the store,
                              mean over non-missing calls; a call with fewer copies counts these
 ``mean``                     for other data: mean of the values that are not missing
@@ -29,7 +30,8 @@ followed by other columns of the method. For several runs (``per_target=True``),
 between runs have one column per run, such as ``rank_height`` and ``rank_weight``, and the best
 features of each run come first. Missing values (NaN) are empty fields, in JSON null. TSV and CSV
 contain only the table. JSON is one object with ``attributes``, ``rounds`` and ``features``. Parquet
-stores the attributes as JSON in its metadata, under ``dhsic``.
+stores the attributes as JSON in its metadata, under ``dhsic``. A ``.snplist`` is no table, but a
+list of the selected features, for ``--extract`` of dhsic and PLINK.
 """
 
 from __future__ import annotations
@@ -51,11 +53,13 @@ import pandas as pd
 import xarray as xr
 
 from dhsic._typing import Array
-from dhsic.errors import InputError
+from dhsic.errors import InputError, warn
 from dhsic.namespace import slices
 from dhsic.results.arrow_text import text_rows
 from dhsic.sources import FEATURES
 from dhsic.sources.columns import NAME
+from dhsic.sources.ids import abbreviate
+from dhsic.sources.variants import IDS
 from dhsic.sources.views import STORED
 from dhsic.storage.folder import replacing
 from dhsic.storage.format import plain
@@ -65,6 +69,7 @@ from dhsic.storage.paths import as_path, check_place, check_url, is_url
 #: First columns, if present; the others follow by name.
 FIRST = (
     *("rank", "score", "selected", "index", "name", "contig", "position", "id", "ref", "alt"),
+    *("gene", "gene_distance"),
     *("allele_frequency", "mean", "missing", "constant"),
     *("round_removed", "round_added", "round_weighted", "round_scored"),
     *("rank_alone", "fall_given_others", "score_first_round", "group", "group_rank"),
@@ -74,12 +79,14 @@ FIRST = (
 #: Coordinates with the positions of features in the data, including filtered features.
 NUMBERS = (STORED, "features")
 #: Text columns; and columns that describe variants, ``variant_*`` in results.
-TEXT = ("name", "contig", "id", "ref", "alt", "group", "shape", "shape_marginal")
+TEXT = ("name", "contig", "id", "ref", "alt", "gene", "group", "shape", "shape_marginal")
 OF_VARIANTS = ("contig", "position", "id", "ref", "alt")
 #: Dimensions along which a result has several runs.
 OF_RUNS = ("targets", "settings", "classes")
 #: Suffixes of Zarr stores, including checkpoints.
 ZARR = ("", ".", ".zarr", ".dhsic")
+#: Suffix of lists of selected features, as of those that PLINK writes.
+LIST = ".snplist"
 #: Attributes that hold JSON.
 OF_JSON = ("parameters", "versions", "engine")
 #: Number of rows written at a time; and number of rows read at a time, where each read scans all
@@ -109,6 +116,16 @@ def numbered(result: xr.Dataset) -> xr.Dataset:
     if any(name in result.coords for name in NUMBERS):
         return result
     return result.assign_coords({STORED: ("features", np.arange(result.sizes["features"]))})
+
+
+def variant_ids(result: xr.Dataset) -> Array:
+    """Ids of the variants, (d,); names or positions for features that have no id."""
+    size = result["rank"].sizes[result["rank"].dims[-1]]
+    feature_names = result[NAME].to_numpy() if NAME in result.coords else np.arange(size)
+    if IDS not in result.coords:
+        return feature_names.astype(str)
+    ids = result[IDS].to_numpy().astype(str)
+    return np.asarray(np.where(np.isin(ids, (".", "")), feature_names.astype(str), ids))
 
 
 def columns(result: xr.Dataset) -> OfFeatures:
@@ -210,6 +227,38 @@ def _write_json(result: xr.Dataset, file: IO[bytes]) -> None:
     file.write(b"\n]}\n")
 
 
+def _write_list(result: xr.Dataset, file: IO[bytes]) -> None:
+    """Write the ids of the selected variants, or names of other features, one per line."""
+    chosen = selected_alone(result) if "selected" in result else along_features(result)
+    ranks = chosen["rank"].to_numpy()
+    best_first = np.argsort(ranks if ranks.ndim == 1 else ranks.min(axis=0), kind="stable")
+    ids = [str(name) for name in variant_ids(chosen)[best_first]]
+    _warn_of_list(result, ids)
+    file.write("".join(f"{name}\n" for name in dict.fromkeys(ids)).encode())
+
+
+def _warn_of_list(result: xr.Dataset, ids: list[str]) -> None:
+    """Warn of an empty list, and of ids by which programs select other features."""
+    if not ids:
+        warn("No feature is selected, so the list is empty.")
+    blanks = [name for name in ids if len(name.split()) != 1]
+    if blanks:
+        warn(
+            f"Names of the list contain blanks ({abbreviate(blanks)}), at which --extract and "
+            "PLINK split lines. Rename these features, or use a table (.tsv)."
+        )
+    listed, n_alike = pd.Index(ids).unique(), 0
+    for rows in slices(along_features(result).sizes[FEATURES], ROWS):
+        part = along_features(result).isel(features=rows)
+        n_alike += int(np.isin(variant_ids(part), listed).sum())
+    if n_alike > len(ids):
+        warn(
+            f"Features that are not selected have the id of a selected one ({n_alike - len(ids):,} "
+            "in total), so --extract keeps them too. Give variants unique ids (plink2 "
+            "--set-all-var-ids), or use a table (.tsv)."
+        )
+
+
 def _rounds(result: xr.Dataset) -> Iterator[dict[str, Any]]:
     """Yield rows of the history; several runs follow each other, and rows have the run's name."""
     variables = sorted(result.variables.items())  # sorted, as in a result read from disk
@@ -271,6 +320,7 @@ FORMATS: Mapping[str, tuple[Callable[[xr.Dataset, IO[bytes]], None], str]] = {
     ".csv": (partial(_write_text, separator=","), "pandas.read_csv(path)"),
     ".parquet": (_write_parquet, "pandas.read_parquet(path)"),
     ".json": (_write_json, "json.load, and pandas.DataFrame of its 'features'"),
+    LIST: (_write_list, "pathlib.Path(path).read_text().splitlines()"),
 }
 PACKED = (".tsv.gz", ".csv.gz")
 
@@ -367,8 +417,8 @@ def check_suffix(path: str | PathLike[str]) -> str:
     if not suffix and other.lower() not in ZARR:
         raise InputError(
             f"{path} ends in {other}, which is not a format for results. Use the suffix .tsv, .csv "
-            "(both also .gz), .parquet or .json for a table of all features, or .zarr for a Zarr "
-            "store."
+            "(both also .gz), .parquet or .json for a table of all features, .snplist for a list "
+            "of the selected features, or .zarr for a Zarr store."
         )
     if suffix == ".parquet":
         _pyarrow()

@@ -13,8 +13,6 @@ from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.results import tables
 from dhsic.results.schema import OF_ENGINES, PAIR
-from dhsic.sources.columns import NAME
-from dhsic.sources.variants import IDS
 
 
 def pairs_of(result: Any) -> xr.Dataset | None:
@@ -69,16 +67,6 @@ def of_selected(result: xr.Dataset) -> str:
     """Label of the selected features, for messages."""
     by = result.attrs.get("selected_by")
     return "selected" if by is None else f"of {by}"
-
-
-def variant_ids(result: xr.Dataset) -> Array:
-    """Ids of the variants, (d,); names or positions for features that have no id."""
-    size = result["rank"].sizes[result["rank"].dims[-1]]
-    feature_names = result[NAME].to_numpy() if NAME in result.coords else np.arange(size)
-    if IDS not in result.coords:
-        return feature_names.astype(str)
-    ids = result[IDS].to_numpy().astype(str)
-    return np.asarray(np.where(np.isin(ids, (".", "")), feature_names.astype(str), ids))
 
 
 def selected_features(result: Any) -> xr.Dataset:

@@ -21,7 +21,8 @@ from dhsic.passes import Measure
 from dhsic.passes.inner import inner_products
 from dhsic.passes.reader import Reader
 from dhsic.passes.single_pass import look_at
-from dhsic.results.views import variant_ids
+from dhsic.results.nearest_genes import DISTANCE, GENE
+from dhsic.results.tables import variant_ids
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.selection.clumping import MOST, clump, squared_correlations
@@ -126,7 +127,8 @@ def loci_table(result: xr.Dataset) -> pd.DataFrame:
     """Table with one row per locus of a result that has `LOCUS`, the best locus first.
 
     Columns: ``locus``; ``lead`` and its ``contig``, ``position``, ``p`` and ``q``; ``start`` and
-    ``end``, the first and last position of the locus; ``n_variants``, its number of variants.
+    ``end``, the first and last position of the locus; ``n_variants``, its number of variants; of
+    the lead also ``gene`` and ``gene_distance``, if the result has them.
     """
     locus = result[LOCUS].to_numpy()
     best_first = np.argsort(result["rank"].to_numpy(), kind="stable")
@@ -138,6 +140,7 @@ def loci_table(result: xr.Dataset) -> pd.DataFrame:
         "position": result[POSITION].to_numpy()[members],
         "p": result["p"].to_numpy()[members],
         "q": result["q"].to_numpy()[members],
+        **{n: result[n].to_numpy()[members] for n in (GENE, DISTANCE) if n in result},
     })  # fmt: skip
     each = frame.groupby("locus", sort=True)
     leads = each.first()
@@ -145,4 +148,5 @@ def loci_table(result: xr.Dataset) -> pd.DataFrame:
     table: pd.DataFrame = leads.assign(
         start=positions.min(), end=positions.max(), n_variants=each.size()
     ).reset_index()
-    return table
+    genes = {n: table.pop(n) for n in (GENE, DISTANCE) if n in table}  # the last columns
+    return table.assign(**genes)
