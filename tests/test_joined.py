@@ -446,6 +446,22 @@ def test_other_samples_are_refused_and_the_remedy_works(tmp_path):
         select(files, Y, intersect_samples=value)
 
 
+@pytest.mark.parametrize(
+    ("change", "way"),
+    [(str.upper, "upper and lower case"), (lambda s: f"fam_{s}", "such as a FID")],
+)
+def test_names_that_are_spelt_differently_are_compared(change, way, tmp_path):
+    _, files = split(tmp_path)
+    fam = tmp_path / "chr2.fam"
+    table = pd.read_csv(fam, sep=" ", header=None)
+    table[1] = table[1].map(change)
+    table.to_csv(fam, sep=" ", header=False, index=False)
+    with pytest.raises(InputError, match=way) as caught:
+        dhsic.open_source(files)
+    assert f"{change('s0')!r} is 's0' in chr1.bed. Write the names in the same" in str(caught.value)
+    assert "intersect_samples" not in str(caught.value)
+
+
 def test_files_without_names_need_equal_numbers_of_samples(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((5, 2)))
     np.save(tmp_path / "b.npy", np.ones((6, 2)))

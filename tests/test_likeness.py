@@ -12,7 +12,7 @@ import xarray as xr
 from commands import run
 
 import dhsic
-from dhsic.joins.likeness import _CHANGES, lengthening, renaming
+from dhsic.sources.likeness import _CHANGES, lengthening, renaming
 
 M = 60
 COUNTED = [str(i + 1) for i in range(M)]

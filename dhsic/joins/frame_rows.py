@@ -17,10 +17,10 @@ from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.joins.counted_rows import refuse_other_order, refuse_shuffled_index
 from dhsic.joins.keys import as_text, free, is_count, is_whole, names_rows
-from dhsic.joins.likeness import difference, renaming_expression
 from dhsic.joins.table import BY_POSITION, RowOrder, Table
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import PARENTS, abbreviate, is_id, plain
+from dhsic.sources.likeness import difference, renaming_expression
 from dhsic.validation import as_array
 
 

@@ -13,12 +13,12 @@ import pandas as pd
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError, warn
 from dhsic.joins.keys import as_text, written_once
-from dhsic.joins.likeness import difference
 from dhsic.joins.sample_list import SampleList
 from dhsic.namespace import slices
 from dhsic.sources.columns import NAME, STRETCH, Column
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import abbreviate
+from dhsic.sources.likeness import difference
 from dhsic.sources.variants import IDS
 
 #: Maximum number of names of the list, and of the data, that are compared for similarity.

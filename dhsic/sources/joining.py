@@ -23,6 +23,7 @@ from dhsic.sources.columns import NAME, Column, bits_of
 from dhsic.sources.file_lists import natural_key
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.joined import JoinedSource, Part
+from dhsic.sources.likeness import difference
 from dhsic.sources.options import text
 from dhsic.sources.variants import CONTIG, NOWHERE, OF_PLINK, POSITION, chromosome_names
 from dhsic.sources.views import described
@@ -438,8 +439,17 @@ def _refuse_other_samples(part: Part, ours: pd.Index, other: Part, theirs: pd.In
         if len(names)
     )
     n = int(ours.isin(theirs).sum())
-    raise InputError(
-        f"{other.name} does not have the same samples as {part.name}: {n:,} are in both, {listed}. "
+    about, n_alike = difference(map(str, only[1][1]), map(str, only[0][1]))
+    remedy = (
         "Pass intersect_samples=True to use only the samples that all files have, or restore the "
         "files."
+    )
+    if 2 * n_alike > len(only[1][1]):
+        remedy = (
+            f"{about.replace('in the data', f'in {part.short}')} Write the names in the same way "
+            "in all files."
+        )
+    raise InputError(
+        f"{other.name} does not have the same samples as {part.name}: {n:,} are in both, {listed}. "
+        f"{remedy}"
     )
