@@ -195,12 +195,9 @@ def test_the_first_column_names_the_samples(tmp_path, text, names, features):
         ("id,a,b\ns,1\n", "line 2 has 2 fields instead of 3. Write NA"),
         ("id,a,b\ns,1,2\nt,1,2,3\n", "line 3 has 4 fields"),
         ("id,a,b\ns,1,2\nt,1,high\n", "'high' in line 3, column 'b', .* not_features=\\['b'\\]"),
-        ("id,sex,a\ns,F,1\n", r"contains text \(column 'sex': 'F'\).* not_features="),
         ("id;a;b\ns;1,5;2,5\n", "text .'1,5'|Write decimal points, not commas"),
         ("id\ta\ns\t1\nt\t1,5\n", "'1,5' in line 3.*Write decimal points"),
-        ("class,a\nx,1\ny,2\nx,3\n", "would be used as sample names, but some of them"),
         ("no,a\n4,1\n2,2\n9,3\n", "contains whole numbers that all differ .4, 2, 9., like names"),
-        ("id,name\na,b\n", "only the columns 'id', 'name'|contains text"),
         ("id,a\n", "has no rows"),
         ("", "it is empty"),
     ],
@@ -209,6 +206,20 @@ def test_untidy_tables_get_a_sentence(tmp_path, text, words):
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises((InputError, DataError), match=words):
         dhsic.select(tmp_path / "t.csv", np.arange(3.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("id,sex,a\ns,F,1\n", r"contains text \(column 'sex': 'F'\).* not_features="),
+        ("class,a\nx,1\ny,2\nx,3\n", "would be used as sample names, but some of them"),
+        ("id,name\na,b\n", "only the columns 'id', 'name'|contains text"),
+    ],
+)
+def test_text_is_refused_where_there_are_no_categories(tmp_path, text, words):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises((InputError, DataError), match=words):
+        open_source(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize(

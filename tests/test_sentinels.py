@@ -467,7 +467,7 @@ def test_text_in_frames_is_named_and_both_remedies_work(rng):
     X["smoker"] = ["yes", "no"] * 30
     y = rng.integers(0, 2, 60)
     with pytest.raises(dhsic.InputError, match=r"text in 1 of 60 values: '<0\.1' \(1") as told:
-        dhsic.select(X, y, **QUIET)
+        dhsic.open_source(X)
     said = str(told.value)
     names = {"X": X, "pandas": pd}
     exec(re.search(r"above: (X\[\['b'\]\] = .*?)\. pandas\.to_numeric alone", said)[1], names)
