@@ -2,8 +2,10 @@
 
 import json
 import random
+import re
 import shutil
 import warnings
+from pathlib import Path
 
 import dask.array as da
 import numpy as np
@@ -460,6 +462,34 @@ def test_names_that_are_spelt_differently_are_compared(change, way, tmp_path):
         dhsic.open_source(files)
     assert f"{change('s0')!r} is 's0' in chr1.bed. Write the names in the same" in str(caught.value)
     assert "intersect_samples" not in str(caught.value)
+
+
+@pytest.mark.parametrize("others", [[None], [3], []])
+def test_lists_of_other_things_are_refused(others, data):
+    X = [*data[1], *others] if others else []
+    with pytest.raises(InputError, match="X is a list of .* Pass a list of paths or matrices"):
+        dhsic.open_source(X)
+
+
+def test_a_list_of_paths_without_its_mark_and_an_empty_file_are_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, files = split(tmp_path)
+    Path("files.txt").write_text("".join(f"{file}\n" for file in files))
+    with pytest.raises(InputError, match="lists paths of files") as caught:
+        dhsic.open_source("files.txt")
+    at = re.search(r"pass (@\S+)\.$", str(caught.value))[1]
+    assert dhsic.open_source(at).n_features == D
+    files[1].write_bytes(b"")
+    with pytest.raises(DataError, match=r"chr2.bed is empty"):
+        dhsic.open_source(files)
+
+
+def test_genotypes_are_never_overwritten_by_a_conversion(tmp_path):
+    _, files = split(tmp_path)
+    before = files[1].read_bytes()
+    with pytest.raises(InputError, match=r"chr2.bed has the suffix of a file of data"):
+        dhsic.convert(files[0], files[1], overwrite=True)
+    assert files[1].read_bytes() == before
 
 
 def test_files_without_names_need_equal_numbers_of_samples(tmp_path):

@@ -41,6 +41,7 @@ from dhsic.sources.options import MissingChunks, OpenOptions
 from dhsic.sources.stores import guarded
 from dhsic.sources.tables import refuse_parts
 from dhsic.sources.text_tables import TextTable, open_table
+from dhsic.sources.vcf import is_vcf
 from dhsic.sources.zarr import check_free, create_array, good_chunks, put_in_place
 from dhsic.storage.folder import replacing
 from dhsic.storage.paths import as_path, check_place, is_url
@@ -196,6 +197,11 @@ def _place(out: str | PathLike[str], *, overwrite: bool) -> Path:
         raise InputError(
             f"{path} would be a zip file, but the store is written as a folder. Pass the path of "
             "a folder."
+        )
+    if path.suffix and (opener_of(path) is not None or is_vcf(fspath(path))):
+        raise InputError(
+            f"{path} has the suffix of a file of data, but a folder of Zarr is written. Pass the "
+            "path of the store last, such as NEW.zarr."
         )
     check_place(path, "The store", InputError)
     check_free(path, overwrite=overwrite)

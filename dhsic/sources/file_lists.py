@@ -46,9 +46,23 @@ def expanded(X: Any) -> Any:
         found: list[Any] = _files_of(fspath(X))
         return X if found == [fspath(X)] else _single(_without_tables(found))
     if not _lists_matrices(X):
+        _refuse_other_lists(X)
         return X
     each = [_files_of(fspath(x)) if isinstance(x, str | PathLike) else [x] for x in X]
     return _single(_without_tables([x for files in each for x in files]))
+
+
+def _refuse_other_lists(X: Any) -> None:
+    """Refuse an empty list, and a list of paths with other elements."""
+    if not isinstance(X, list | tuple):
+        return
+    others = [x for x in X if not isinstance(x, str | PathLike)]
+    if others and len(others) == len(X):
+        return
+    what = f"paths and {abbreviate(map(repr, others), 3)}" if X else "nothing"
+    raise InputError(
+        f"X is a list of {what}. Pass a list of paths or matrices that have the same samples."
+    )
 
 
 def is_several(X: Any) -> bool:

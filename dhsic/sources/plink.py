@@ -304,6 +304,8 @@ def _check_bed(files: Fileset, m: int, d: int) -> None:
     path, stride = files.calls, -(-m // CALLS_A_BYTE)
     with path.open("rb") as file:
         head = file.read(HEADER)
+    if not head:
+        raise DataError(f"{path} is empty. Restore it, or write it again.")
     if head[:2] != MAGIC:
         raise DataError(
             f"{path} does not begin like a PLINK .bed file (6c 1b), but with {head.hex(' ')}. If "

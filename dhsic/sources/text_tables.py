@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -155,6 +156,10 @@ class TextTable:
         if not self.turned:
             check_known(path, self._required, self.columns.names, self._first_fields(), TRANSPOSE)
         if not self.columns.numbers:
+            if Path(first[0].strip()).exists():
+                raise InputError(
+                    f"{path} lists paths of files. To read these as one matrix, pass @{path}."
+                )
             raise InputError(
                 f"{path} has only the columns {abbreviate(map(repr, self.columns.names))}, and "
                 "none of them is a feature. Check the column separator, and which columns are "
