@@ -155,7 +155,7 @@ ON_CENSORED = """
 #: Advice about ordinal labels.
 ON_ORDINAL = """
     cli/label_levels.py: in_order levels_by_target
-    cli/label_checks.py: refuse_marked
+    cli/label_checks.py: _refuse_commas refuse_marked
     kernels/real_labels.py: _without_order
 """
 

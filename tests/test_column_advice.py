@@ -384,9 +384,9 @@ def test_tables_of_other_programs_get_the_command_of_pandas(name, format_name, t
 
 def test_text_of_numbers_is_no_label(rng):
     y = [f"{value:.2f}" for value in rng.normal(size=120)]
-    with pytest.raises(InputError, match="so they are not classes") as caught:
+    with pytest.raises(InputError, match="are numbers as text") as caught:
         dhsic.select(rng.normal(size=(120, 5)), y, n_features_to_select=2)
-    expression = re.search(r"Pass numbers: (.*)\.$", str(caught.value))[1]
-    numbers = eval(expression, {"numpy": np, "y": y})
+    expression = re.search(r"As numbers: pass (.*?)\. If", str(caught.value))[1]
+    numbers = eval(expression, {"pandas": pd, "y": y})
     found = dhsic.test_features(np.column_stack([rng.normal(size=(120, 5)), numbers]), numbers)
     assert found.p_values.argmin() == 5

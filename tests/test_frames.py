@@ -110,3 +110,16 @@ def test_rows_that_were_shuffled_are_put_in_order_or_taken_by_position():
     reset = y.loc[turned.index].reset_index(drop=True)
     by_position = test_features(turned, reset, by_position=True).p_values
     np.testing.assert_array_equal(ordered, by_position)
+
+
+def test_labels_and_covariates_of_dask_are_matched_by_their_index(rng):
+    frames = pytest.importorskip("dask.dataframe")
+    X = pd.DataFrame(rng.normal(size=(60, 5)), [f"s{i}" for i in range(60)]).add_prefix("g")
+    y = (X["g3"] + rng.normal(size=60)).rename("y")
+    age = pd.DataFrame({"age": rng.normal(size=60)}, X.index)
+    p = dhsic.test_features(X, y, covariates=age).p_values
+    other = frames.from_pandas(y.iloc[rng.permutation(60)], npartitions=2, sort=False)
+    with pytest.raises(InputError, match="order"):
+        dhsic.test_features(X, other)
+    same = [frames.from_pandas(v, npartitions=2, sort=False) for v in (y, age)]
+    np.testing.assert_array_equal(dhsic.test_features(X, same[0], covariates=same[1]).p_values, p)

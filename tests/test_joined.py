@@ -467,7 +467,7 @@ def test_names_that_are_spelt_differently_are_compared(change, way, tmp_path):
 @pytest.mark.parametrize("others", [[None], [3], []])
 def test_lists_of_other_things_are_refused(others, data):
     X = [*data[1], *others] if others else []
-    with pytest.raises(InputError, match="X is a list of .* Pass a list of paths or matrices"):
+    with pytest.raises(InputError, match=r"X is a list of .* Pass a list of paths or matrices"):
         dhsic.open_source(X)
 
 

@@ -360,7 +360,7 @@ def test_effects_are_those_of_a_mixed_model(families, rng):
     features, (residuals,) = found[0]
 
     effects = ResidualEffects(residuals.values[:, 0], residuals.covariance)
-    n, beta, error, p = effects.of_tile(Tile(X[:, features].T, None)).T
+    n, beta, error, p, _ = effects.of_tile(Tile(X[:, features].T, None)).T
 
     m = len(y)
     K = centred_relationship(X[:, np.setdiff1d(np.arange(X.shape[1]), features)])

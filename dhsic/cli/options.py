@@ -45,7 +45,7 @@ COMMON = frozenset(
     (
         *("variable", "transpose", "not_feature", "missing_code", "pass_only", "keep", "remove"),
         *("chromosomes", "extract", "exclude", "maf", "max_missing", "hwe", "mind", "groups"),
-        *("min_info", "target", "event", "per_target", "labels", "covariates", "covariate"),
+        *("target", "event", "per_target", "labels", "covariates", "covariate"),
         *("weights",),
         *("drop_missing", "na", "method", "n_features", "label_kernel", "kernel", "rerank"),
         *("interactions", "stability", "holdout", "control", "clump_r2", "loco", "effects"),

@@ -32,7 +32,7 @@ def unordered_functions(counts: Float) -> tuple[Float, Float]:
     kernel ``[x = x']`` are relative to the largest.
 
     >>> functions, eigenvalues = unordered_functions(np.array([2.0, 2.0, 4.0]))
-    >>> functions @ np.diag([0.25, 0.25, 0.5]) @ functions.T
+    >>> (functions @ np.diag([0.25, 0.25, 0.5]) @ functions.T).round(12) + 0.0
     array([[1., 0.],
            [0., 1.]])
     """

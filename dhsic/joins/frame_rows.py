@@ -38,6 +38,12 @@ def in_pandas(data: Any) -> Any:
     return pd.Series(_of_polars(data), name=data.name or None)
 
 
+def computed(values: Any) -> Any:
+    """Compute a dask Series or DataFrame of labels or covariates; return others unchanged."""
+    is_dask = type(values).__module__.partition(".")[0] in ("dask", "dask_expr")
+    return values.compute() if is_dask and hasattr(values, "map_partitions") else values
+
+
 def _of_polars(series: Any) -> Any:
     """Return the values of a polars series; decimal numbers and null columns become floats."""
     kind = str(series.dtype)

@@ -23,6 +23,7 @@ from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
 from dhsic.joins.frame_rows import (
+    computed,
     id_columns,
     in_pandas,
     join,
@@ -65,7 +66,6 @@ from dhsic.sources.opening import (
     open_source,
 )
 from dhsic.sources.options import MissingChunks
-from dhsic.validation import is_numeral
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,7 @@ class Inputs:
         **opening
             Options of `dhsic.open_source`.
         """
+        target, covariates = computed(target), computed(covariates)
         data, target, covariates = map(in_pandas, (expanded(data), target, covariates))
         passed, weights = data, in_pandas(sample_weight)
         if isinstance(weights, str) and (isinstance(data, pd.DataFrame) or is_table(data)):
@@ -472,8 +473,6 @@ def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Arr
         labels = values_of(of_categories(y), "y")
         refuse_records(labels, "y")
         refuse_ids(getattr(y, "name", None), labels)
-    if not names:
-        _refuse_texts(labels)
     if labels.ndim == 2 and labels.shape[0] == 1 < labels.shape[1]:
         raise InputError(
             f"y has shape {labels.shape}: one row of {labels.shape[1]} values. Pass one row per "
@@ -494,22 +493,6 @@ def censored_labels(
     else:
         columns = {name: read_target(data, name, missing_chunks) for name in censoring.names}
     return censoring.labels(columns)
-
-
-def _refuse_texts(labels: Array) -> None:
-    """Refuse labels (m,) that are numbers as text, if most values differ and so are not classes."""
-    if labels.ndim != 1 or labels.dtype.kind not in "OUT":
-        return
-    texts = [value.strip() for value in labels.tolist() if isinstance(value, str)]
-    distinct = {*texts}
-    are_numbers = len(texts) == labels.size and all(map(is_numeral, distinct))
-    if not are_numbers or len(distinct) <= MOST_CLASSES or 2 * len(distinct) <= len(texts):
-        return
-    raise InputError(
-        f"y is text, and {len(distinct):,} of its {len(texts):,} values differ "
-        f"({abbreviate(map(repr, texts), 3)}), so they are not classes. Pass numbers: "
-        "numpy.asarray(y, dtype=float)."
-    )
 
 
 def of_categories(y: Any) -> Any:

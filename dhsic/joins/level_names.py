@@ -39,9 +39,11 @@ def check_level_names(source: AbstractSource, data: Any, named: Collection[str] 
         Columns that the caller declared to be categories: words for a missing value are names
         there.
     """
+    if not source.levels:
+        return
     names = source.feature_names()
-    for j in source.levels if names is not None else ():
-        assert names is not None, "columns of tables have names"
+    assert names is not None, "columns of tables have names"
+    for j in source.levels:
         _check_column(source, data, j, str(names[j]), is_named=str(names[j]) in (named or ()))
 
 

@@ -44,7 +44,8 @@ _TWO_NUMBERS = "{v}.str.extract(r'([0-9]+)[^0-9]+([0-9]+)').astype(float)"
 def refuse_measured(column: WrittenColumn, text: Array, group: str, remedy: str = LETTER) -> None:
     """Refuse texts (m,) that are measurements, so that each would be its own class or group.
 
-    Whole numbers as text may be class names: a warning says so, unless they count from 0 or 1.
+    Whole numbers as text that repeat may be class names: a warning says so, unless they count from
+    0 or 1.
     Texts are "" if missing. `group` is "class" or "group"; `remedy` is the advice for names.
 
     Raises
@@ -56,7 +57,8 @@ def refuse_measured(column: WrittenColumn, text: Array, group: str, remedy: str 
     if len(distinct) < MEASURED:
         return
     shown = abbreviate(map(repr, distinct), 3)
-    if all(text.isdecimal() for text in distinct):
+    are_whole = all(number.isdecimal() for number in distinct)
+    if are_whole and 2 * len(distinct) <= len(text):
         _tell_numerals(column, distinct, group, shown, remedy)
         return
     kind, unit, change = _conversion_of(distinct)

@@ -120,7 +120,7 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
             are passed on unchanged, including missing codes, which are NaN for paths and Datasets.
         """
         check_is_fitted(self)
-        if may_be_mixed(X, self._opening):
+        if may_be_mixed(X, self._opening) and hasattr(self, "feature_names_in_"):
             return X.iloc[:, take_columns(X, self.feature_names_in_, self._get_support_mask())]
         if _is_array_like(X):
             self._validated(X, reset=False)

@@ -275,8 +275,9 @@ def refuse_categories(categories: Sequence[str] | None) -> None:
 
 def refuse_codes(source: AbstractSource, categories: Sequence[str] | None) -> None:
     """Refuse an open source with categories if its reader does not support them."""
-    names = source.feature_names()
-    if source.levels and categories is None and names is not None:
+    if source.levels and categories is None:
+        names = source.feature_names()
+        assert names is not None, "columns of tables have names"
         columns = [str(names[j]) for j in source.levels]
         raise InputError(
             f"X was opened with categories ({abbreviate(map(repr, columns), 5)}), which are not "

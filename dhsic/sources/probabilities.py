@@ -26,7 +26,7 @@ def reference_copies(ploidy: int, n_alleles: int) -> Array:
     """Count the copies of the first allele in each genotype, in the order of VCF and BGEN.
 
     >>> reference_copies(2, 2).tolist(), reference_copies(2, 3).tolist()
-    ([2, 1, 0], [2, 1, 0, 1, 0, 0])
+    ([2.0, 1.0, 0.0], [2.0, 1.0, 0.0, 1.0, 0.0, 0.0])
     """
     genotypes = combinations_with_replacement(range(n_alleles), ploidy)
     ordered = sorted(genotypes, key=lambda alleles: alleles[::-1])
