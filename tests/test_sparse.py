@@ -124,7 +124,7 @@ def test_frames_of_polars():
     found = dhsic.BAHSIC(3, progress=False).fit(frame, Y)
     assert found.feature_names_in_[:2].tolist() == ["g0", "g1"]
     with pytest.raises(InputError, match=r"text in column 's' with 30 different values"):
-        ranking(frame.with_columns(pl.Series("s", [f"n{chr(97 + i)}" for i in range(M)])))
+        ranking(frame.with_columns(pl.Series("s", [f"w{chr(97 + i)}" for i in range(M)])))
     with pytest.raises(InputError, match=r"Pass its \.collect\(\)"):
         ranking(frame.lazy())
     with pytest.raises(InputError, match="1 of 30 labels are missing"):
