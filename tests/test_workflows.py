@@ -38,7 +38,9 @@ YAML_FILES = [
     *sorted(ACTIONS.glob("*.yml")),
     ROOT / ".github" / "dependabot.yml",
 ]
-by_file = pytest.mark.parametrize("path", WITH_COMMANDS, ids=lambda path: f"{path.parent.name}-{path.name}")
+by_file = pytest.mark.parametrize(
+    "path", WITH_COMMANDS, ids=lambda path: str(path.relative_to(ROOT))
+)
 
 
 def bioconda():
@@ -53,14 +55,21 @@ def galaxy_tokens():
 
 
 def options_of(command):
-    return {word for option in main.commands[command].params for word in option.opts + option.secondary_opts}
+    return {
+        word
+        for option in main.commands[command].params
+        for word in option.opts + option.secondary_opts
+    }
 
 
 def versions():
     """Version of dhsic in each file that names one."""
     yield "CITATION.cff", yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"]
     yield ".zenodo.json", json.loads((ROOT / ".zenodo.json").read_text())["version"]
-    yield "docs/citing.md", re.search(r"version = \{(.*)\}", (ROOT / "docs/citing.md").read_text())[1]
+    yield (
+        "docs/citing.md",
+        re.search(r"version = \{(.*)\}", (ROOT / "docs/citing.md").read_text())[1],
+    )
     yield "bioconda", bioconda()["package"]["version"]
     yield "galaxy", galaxy_tokens()["@TOOL_VERSION@"]
     yield "snakemake", re.search(r"dhsic =([\d.]+)", (WRAPPER / "environment.yaml").read_text())[1]
@@ -89,7 +98,9 @@ def test_bioconda_has_the_dependencies_of_the_package():
         for each in requirements["run_constrained"]
     }
     extras = PROJECT["optional-dependencies"]
-    assert floors == {each.lower() for name, some in extras.items() if name != "all" for each in some}
+    assert floors == {
+        each.lower() for name, some in extras.items() if name != "all" for each in some
+    }
 
 
 @by_file
@@ -98,6 +109,8 @@ def test_commands_have_the_options_that_they_are_called_with(path):
     for token, value in galaxy_tokens().items():
         text = text.replace(token, value) if path.suffix == ".xml" else text
     commands = set(re.findall(r"\bdhsic (select|test|simulate)\b", text)) or {"select", "test"}
+    if WRAPPER in path.parents:  # the rule in the Snakefile passes options to the wrapper
+        commands.add("select")
     known = set.union(*(options_of(command) for command in commands)) | {"--version", "--help"}
     called = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", text))
     elsewhere = {"--no-deps", "--no-build-isolation", "--no-cache-dir"}  # of pip
@@ -135,7 +148,7 @@ def test_nf_core_modules_describe_their_channels(module):
     assert "topic: versions" in text
 
 
-@pytest.mark.parametrize("path", YAML_FILES, ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("path", YAML_FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_yaml_files_are_valid(path):
     assert yaml.safe_load(path.read_text())
 
