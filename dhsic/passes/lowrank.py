@@ -63,6 +63,7 @@ from dhsic.passes.projection import (
     highest_order,
     stacked,
 )
+from dhsic.passes import Measure
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.resident_values import ResidentValues
 from dhsic.passes.score import ScoreLowRank
@@ -130,7 +131,14 @@ class AbstractLowRankScorer(AbstractScorer):
             scaling, self._for_good = measured_linear(
                 self._data, self._weights, standardize=self._choices.standardize
             )
+            if self._data.block_factors is not None:  # gains are quadratic in the features
+                gains, record = self._for_good
+                self._for_good = gains * self._data.block_factors**2, record
             self.sum.begin(self._data.alive)
+            return scaling
+        if self._data.rescales:  # their scaling is known after the pass
+            scaling = self._data.measure(Measure(self._choices.standardize))
+            self.sum.restart(self._data.alive)
             return scaling
         first = MeasureLandmarks(self.sum.first_pass, self._choices.standardize)
         first_results: list[Any] = []

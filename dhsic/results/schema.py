@@ -28,6 +28,7 @@ from dhsic.memory import MemoryEstimate
 from dhsic.results import announce_result, tables
 from dhsic.sources import FEATURES, AbstractSource
 from dhsic.sources.columns import NAME
+from dhsic.sources.feature_blocks import FeatureBlocks
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
 
@@ -36,6 +37,7 @@ FORMAT = 1
 
 DESCRIPTIONS = {
     "rank": "rank of the feature, 1 is the most relevant",
+    "rank_in_block": "rank of the feature among those of its matrix, 1 is the most relevant",
     "score": "decrease of HSIC without the feature, in the round in which it was removed",
     "selected": "whether the feature is selected",
     "round_removed": "round in which the feature was removed, 0 for constant features",
@@ -252,6 +254,9 @@ def to_dataset(
         **_means(outcome),
         "constant": outcome.scaling.constant,
     }
+    blocks = FeatureBlocks.of(outcome.source)
+    if blocks is not None and blocks.codes.size == d:
+        per_feature["rank_in_block"] = blocks.ranks(ranks)
     text_of = DESCRIPTIONS | OTHERS.get(order.placed, {})
     if order.meaning:
         text_of = text_of | {"score": order.meaning, "round_hsic": "criterion before the round"}
@@ -264,6 +269,8 @@ def to_dataset(
         name = f"round_{key}"
         data[name] = ("rounds", values, {"long_name": text_of.get(name, key)})
     attributes = _attributes(outcome, n_selected) | {"fingerprint": about.fingerprint}
+    if blocks is not None and order.placed == "removed":
+        attributes["block_share"] = json.dumps(blocks.shares(outcome.scaling))
     if outcome.pairs is not None:
         for called, each in outcome.pairs.items():
             data[f"{PAIR}{called}"] = "pairs", each.to_numpy(), dict(each.attrs)
