@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 
 import numpy as np
@@ -219,13 +219,14 @@ def _refuse_same_file(parts: Sequence[Part]) -> None:
     for part in parts:
         if not isinstance(part.data, str | PathLike):
             continue
-        place = part.name if "://" in part.name else str(Path(part.name).resolve())
+        path = fspath(part.data)
+        place = path if "://" in path else str(Path(path).resolve())
         if place in seen:
             raise InputError(
-                f"{part.name} is passed twice, so its features would be counted twice. Pass each "
+                f"{path} is passed twice, so its features would be counted twice. Pass each "
                 "file once."
             )
-        seen[place] = part.name
+        seen[place] = path
 
 
 def _check_kinds(parts: Sequence[Part]) -> None:
