@@ -12,6 +12,8 @@ from stores import write_plink
 
 import dhsic
 from dhsic.errors import InputError
+from dhsic.hsic import weights
+from dhsic.kernels.labels import label_matrix
 from dhsic.passes import Measure
 from dhsic.passes.reader import Reader
 from dhsic.reports.sentences import order_of
@@ -156,7 +158,7 @@ def test_objects_of_mudata_are_recognised():
 
 @CODES
 def test_each_matrix_has_its_own_scaling():
-    request = Request.of(dhsic.BAHSIC(), DATA, Y)
+    request = Request.of(dhsic.BAHSIC(), DATA, Y, sample_dim=None, variable=None)
     blocks = request.new_run(Threads(1)).with_value_kind()
     assert isinstance(blocks.source, FloatBlocks)
     reader = blocks.reader(None)
@@ -202,9 +204,6 @@ def test_engines_use_the_weights(solver):
     sigma = 1 / (2 * sum(sizes))
     np.testing.assert_allclose(float(result["round_sigma"][0]), sigma)
     D = np.square(Z.T[:, None] - Z.T[None]).sum(axis=2)
-    from dhsic.hsic import weights
-    from dhsic.kernels.labels import label_matrix
-
     W = weights(label_matrix(Y.to_numpy(), "auto").L, "unbiased")
     expected = float((W * np.exp(-sigma * D)).sum())
     tolerance = 0.02 if solver == "lowrank" else 1e-5
