@@ -46,6 +46,7 @@ from dhsic.lowrank.directions import (
 from dhsic.lowrank.slices import FittedRound, Slice, Sums, factor, fit_directions, value
 from dhsic.memory import release_pages
 from dhsic.namespace import slices
+from dhsic.passes import Measure
 from dhsic.passes.candidates import Gains, Threshold
 from dhsic.passes.engineplan import exact_takes_over
 from dhsic.passes.inner import measured_linear
@@ -63,7 +64,6 @@ from dhsic.passes.projection import (
     highest_order,
     stacked,
 )
-from dhsic.passes import Measure
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.resident_values import ResidentValues
 from dhsic.passes.score import ScoreLowRank

@@ -462,9 +462,7 @@ class SelectionRun:
         values = values_of_blocks(blocks.names, kinds)
         if values.codes and self.announce is None:
             warn(f"X holds {values}. {KEEPING}")
-        run = replace(
-            self, values=values, dosage_blocks=np.array([kind.dosages for kind in kinds])
-        )
+        run = replace(self, values=values, dosage_blocks=np.array([kind.dosages for kind in kinds]))
         codes = {number: [*kind.codes] for number, kind in enumerate(kinds)}
         is_float = np.dtype(self.source.dtype).kind == "f"
         if values.codes or (run.block_scaling is not None and not is_float):

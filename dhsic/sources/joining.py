@@ -79,8 +79,8 @@ def joined(
 ) -> JoinedSource:
     """Join sources along their features.
 
-    With `are_blocks`, the parts are different matrices, whose names are those of their blocks. Paths
-    that are neither one series of files nor genotypes with positions are blocks, too.
+    With `are_blocks`, the parts are different matrices, whose names are those of their blocks.
+    Parts that are neither a series of files nor genotypes with positions are blocks, too.
 
     Raises
     ------
