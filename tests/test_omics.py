@@ -17,6 +17,7 @@ from dhsic.kernels.labels import label_matrix
 from dhsic.passes import Measure
 from dhsic.passes.reader import Reader
 from dhsic.reports.sentences import order_of
+from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selection.request import Request
 from dhsic.sources.feature_blocks import BlockScaling, FeatureBlocks, FloatBlocks
@@ -262,7 +263,7 @@ def test_order_of_files_threads_and_resumed_runs_are_equal(tmp_path, client):
     y = Y.rename_axis("sample").reset_index()  # matched by name
     first = dhsic.select(paths, y, n_jobs=1, **options)
     assert_same(first, dhsic.select(paths[::-1], y, n_jobs=3, **options))
-    assert_same(first, dhsic.select(paths, y, runtime="dask", **options))
+    assert_same(first, dhsic.select(paths, y, runtime=DaskRuntime(client), **options))
 
     class StoppedError(Exception):
         pass
