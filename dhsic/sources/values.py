@@ -403,7 +403,8 @@ def values_of_blocks(names: Sequence[str], kinds: Sequence[ValueKind]) -> ValueK
     """Kind of the values of several matrices, from the kind of each."""
     codes: Mapping[Any, Occurrences] = {}
     for kind in kinds:
-        codes = _merged(codes, kind.codes)
+        own: Mapping[Any, Occurrences] = kind.codes
+        codes = _merged(codes, own)
     named = [f"{name}: {kind}" for name, kind in zip(names, kinds, strict=True)]
     dosages = all(kind.dosages for kind in kinds)
     return BlockKinds(dosages, codes, "; ".join(named))
