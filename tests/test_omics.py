@@ -293,6 +293,9 @@ def test_balance_is_refused_where_it_has_no_meaning():
         dhsic.select(RNA, Y, balance=True, **QUICK)
     with pytest.raises(InputError, match="balance=True needs the joint re-ranking"):
         dhsic.select({"a": RNA, "b": METH}, Y, balance=True, rerank=False, **QUICK)
+    two = {"a": RNA.iloc[:, :8], "b": METH.iloc[:, :20]}  # as the messages advise
+    for options in ({"balance": True}, {"rerank": False}):
+        assert dhsic.select(two, Y, **QUICK | options).attrs["n_selected"] == 10
 
 
 def test_command_line(tmp_path):
