@@ -213,6 +213,7 @@ FOLLOWED = {
     **dict.fromkeys(functions(ON_WEIGHTS), "test_weights.py"),
     **dict.fromkeys(functions(ON_CENSORED), "test_advice_on_censored.py"),
     "joins/frame_rows.py:_refuse_reset": "test_frames.py",
+    "selectors/bahsic.py:BAHSIC._check_balance": "test_omics.py",
     "cli/shared_columns.py:check_shared_columns": "test_shared_columns.py",
     "joins/shared_columns.py:check_shared_frames": "test_shared_columns.py",
     **dict.fromkeys(functions(ON_DATA), "test_advice_on_data.py"),

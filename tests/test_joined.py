@@ -732,8 +732,9 @@ def test_positions_that_overlap_are_told(tmp_path):
 
 def test_kinds_that_do_not_belong_together_are_refused(tmp_path):
     bed = write_bed(tmp_path / "a", X[:, :3], ["1"] * 3, [10, 20, 30])
+    calls = write_vcz(tmp_path / "b.zarr", np.zeros((2, M, 1), "i1"))
     with pytest.raises(InputError, match="do not have the same kind of values"):
-        dhsic.open_source([bed, np.random.default_rng(0).standard_normal((M, 2))])
+        dhsic.open_source([bed, calls])
     parts = [da.ones((5, 2)), np.zeros((5, 3))]
     with pytest.raises(InputError, match=r"join them by dask.array.concatenate\(arrays, axis=1\)"):
         dhsic.open_source(parts)

@@ -17,7 +17,7 @@ from dhsic.kernels.labels import SELF
 from dhsic.passes.call_counts import counting_on
 from dhsic.selection.request import Request
 from dhsic.selectors import selector_of
-from dhsic.sources.file_lists import expanded, is_several
+from dhsic.sources.file_lists import NamedMatrices, expanded, is_several
 from dhsic.storage.checkpoint import Checkpoint
 
 __all__ = ["Run", "attach", "submit"]
@@ -131,6 +131,8 @@ def submit(
 
 def _paths_of(data: Any) -> str | list[str]:
     """Return the URL, or the absolute path, at which workers read the data; a list for several."""
+    if isinstance(data, NamedMatrices):
+        return NamedMatrices(map(_paths_of, data), data.names)
     return [_path_of(each) for each in data] if is_several(data) else _path_of(data)
 
 

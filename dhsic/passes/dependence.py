@@ -186,7 +186,9 @@ class SourceDependence(AbstractRoundDependence):
         features = self._candidates.features(S)
         self.scorer = self.scorer.begin(features)
         if self.choices.kernel.has_bandwidth:
-            n = self._candidates.dimension(S)
+            n: float = self._candidates.dimension(S)
+            if self.data.is_balanced:  # a feature counts as much as its mean square
+                n = float(self.data.sizes(features).sum())
             self._sigma = self.choices.bandwidth(self.scorer.bandwidth_stats(), n)
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:

@@ -46,6 +46,7 @@ from dhsic.lowrank.directions import (
 from dhsic.lowrank.slices import FittedRound, Slice, Sums, factor, fit_directions, value
 from dhsic.memory import release_pages
 from dhsic.namespace import slices
+from dhsic.passes import Measure
 from dhsic.passes.candidates import Gains, Threshold
 from dhsic.passes.engineplan import exact_takes_over
 from dhsic.passes.inner import measured_linear
@@ -130,7 +131,14 @@ class AbstractLowRankScorer(AbstractScorer):
             scaling, self._for_good = measured_linear(
                 self._data, self._weights, standardize=self._choices.standardize
             )
+            if self._data.block_factors is not None:  # gains are quadratic in the features
+                gains, record = self._for_good
+                self._for_good = gains * self._data.block_factors**2, record
             self.sum.begin(self._data.alive)
+            return scaling
+        if self._data.rescales:  # their scaling is known after the pass
+            scaling = self._data.measure(Measure(self._choices.standardize))
+            self.sum.restart(self._data.alive)
             return scaling
         first = MeasureLandmarks(self.sum.first_pass, self._choices.standardize)
         first_results: list[Any] = []

@@ -67,6 +67,7 @@ from dhsic.runtime.threads import Threads
 from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block
 from dhsic.sources.categories import pooled
+from dhsic.sources.feature_blocks import BlockScaling
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.views import ChecksummedSource, ScaledSource
 
@@ -126,6 +127,10 @@ class AbstractReader(ABC):
         #: Columns of the features, (d,), if some are indicators of categories, which are scaled
         #: together (`dhsic.sources.categories.pooled`).
         self.columns: Index | None = None
+        #: Scaling of features by their matrices, if the source joins several.
+        self.block_scaling: BlockScaling | None = None
+        #: Factors by which this scaling differs from that of the first pass, (d,).
+        self.block_factors: Float | None = None
         self._scaling: Scaling | None = None
         self._sent: ScaledSource | None = None
         self._is_alone = True  # whether no other reader uses the same source
@@ -203,6 +208,16 @@ class AbstractReader(ABC):
     def is_measured(self) -> bool:
         """Whether the scaling of the features is known."""
         return self._scaling is not None
+
+    @property
+    def rescales(self) -> bool:
+        """Whether the scaling is changed after the first pass."""
+        return self.columns is not None or self.block_scaling is not None
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether features are weighted by their blocks."""
+        return self.block_scaling is not None and self.block_scaling.balance
 
     @property
     def is_alive(self) -> Mask:
@@ -316,6 +331,8 @@ class AbstractReader(ABC):
             if self.columns is not None:
                 assert isinstance(a_pass, Measure), "others score single features"
                 scaling = pooled(scaling, self.columns, a_pass.standardize)
+            if self.block_scaling is not None:
+                scaling, self.block_factors = self.block_scaling.of(scaling)
             self.know(scaling)
         return self.scaling
 

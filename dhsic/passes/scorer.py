@@ -123,7 +123,7 @@ class ExactScorer(AbstractScorer):
 
     def measure(self) -> Scaling:
         kernel = self._choices.kernel
-        if self._data.columns is not None:  # their scaling is known after the pass
+        if self._data.rescales:  # their scaling is known after the pass
             scaling = self._data.measure(Measure(self._choices.standardize))
             begin = self.sum.begin if kernel.is_additive else self.sum.restart
             begin(self._data.alive)

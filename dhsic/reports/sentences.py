@@ -161,6 +161,7 @@ def order_of(result: xr.Dataset) -> Iterator[str]:
     yield from _in_front(result)
     yield from _marginal(result)
     yield from _blocks(result)
+    yield from _matrices(result)
 
 
 def _final_ranking(result: xr.Dataset) -> Iterator[str]:
@@ -259,6 +260,37 @@ def _blocks(result: xr.Dataset) -> Iterator[str]:
             "p_marginal and q_marginal account for the blocks of samples. The ranking treats "
             "samples as independent, and pairs and features that it missed were not searched."
         )
+
+
+def _matrices(result: xr.Dataset) -> Iterator[str]:
+    """Report the share of each of several matrices in the kernel, and the best feature of each."""
+    if "rank_in_block" not in result or result["rank"].ndim > 1:
+        return
+    names = result["feature" if "feature" in result.coords else "features"].to_numpy()
+    blocks, ranks = result["block"].to_numpy(), result["rank"].to_numpy()
+    first = np.flatnonzero(result["rank_in_block"].to_numpy() == 1)
+    first = first[np.argsort(ranks[first])]
+    best = ", ".join(f"{blocks[j]}: {names[j]} (rank {ranks[j]:,})" for j in first)
+    yield f"Best feature of each matrix: {best}."
+    shares = result.attrs.get("block_share", "{}")
+    shares = json.loads(shares) if isinstance(shares, str) else shares
+    if not shares:
+        return
+    if json.loads(result.attrs["parameters"]).get("balance"):
+        yield (
+            f"Balance: each of the {len(shares)} matrices has the same share of the kernel. This "
+            "decides which features are re-ranked; the re-ranking compares all of them on one "
+            "scale."
+        )
+        return
+    name = max(shares, key=shares.__getitem__)
+    others = [f"{other} {share:.1%}" for other, share in shares.items() if other != name]
+    n = int((blocks == name).sum())
+    yield (
+        f"{name} dominates the kernel: its {n:,} features have {shares[name]:.1%} of the mean "
+        f"squared distance of samples ({', '.join(others)}). (--balance gives every matrix the "
+        "same share.)"
+    )
 
 
 def _explained(about: Mapping[str, Any], name: str) -> str:

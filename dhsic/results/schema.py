@@ -28,6 +28,7 @@ from dhsic.memory import MemoryEstimate
 from dhsic.results import announce_result, tables
 from dhsic.sources import FEATURES, AbstractSource
 from dhsic.sources.columns import NAME
+from dhsic.sources.feature_blocks import FeatureBlocks
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
 
@@ -36,6 +37,7 @@ FORMAT = 1
 
 DESCRIPTIONS = {
     "rank": "rank of the feature, 1 is the most relevant",
+    "rank_in_block": "rank of the feature among those of its matrix, 1 is the most relevant",
     "score": "decrease of HSIC without the feature, in the round in which it was removed",
     "selected": "whether the feature is selected",
     "round_removed": "round in which the feature was removed, 0 for constant features",
@@ -252,6 +254,8 @@ def to_dataset(
         **_means(outcome),
         "constant": outcome.scaling.constant,
     }
+    in_blocks, shares = _of_blocks(outcome, ranks)
+    per_feature |= in_blocks
     text_of = DESCRIPTIONS | OTHERS.get(order.placed, {})
     if order.meaning:
         text_of = text_of | {"score": order.meaning, "round_hsic": "criterion before the round"}
@@ -263,7 +267,7 @@ def to_dataset(
     for key, values in history.items():
         name = f"round_{key}"
         data[name] = ("rounds", values, {"long_name": text_of.get(name, key)})
-    attributes = _attributes(outcome, n_selected) | {"fingerprint": about.fingerprint}
+    attributes = _attributes(outcome, n_selected) | shares | {"fingerprint": about.fingerprint}
     if outcome.pairs is not None:
         for called, each in outcome.pairs.items():
             data[f"{PAIR}{called}"] = "pairs", each.to_numpy(), dict(each.attrs)
@@ -275,6 +279,20 @@ def to_dataset(
     dataset = xr.Dataset(data, coords=coords, attrs=attributes)
     is_taken = about.dim in {*data, *dataset.dims, *tables.OF_RUNS, NAME}
     return dataset if is_taken else dataset.swap_dims({FEATURES: about.dim})
+
+
+def _of_blocks(outcome: Outcome, ranks: Index) -> tuple[dict[str, Array], dict[str, str]]:
+    """Ranks of features within their matrices, and the attribute with the share of each matrix.
+
+    Both are empty if the data are one matrix. Methods without a kernel of all features have no
+    shares.
+    """
+    blocks = FeatureBlocks.of(outcome.source)
+    if blocks is None or blocks.codes.size != ranks.size:
+        return {}, {}
+    has_kernel = outcome.order.placed == "removed"
+    shares = {"block_share": json.dumps(blocks.shares(outcome.scaling))} if has_kernel else {}
+    return {"rank_in_block": blocks.ranks(ranks)}, shares
 
 
 def _means(outcome: Outcome) -> dict[str, Array]:

@@ -7,6 +7,8 @@ them:
 ``rank``                     1 for the most relevant feature
 ``score``                    score that the method computes; empty for constant features
 ``selected``                 whether the feature is selected
+``block``,                   for several matrices: matrix of the feature, and rank of the feature
+``rank_in_block``            among those of its matrix
 ``index``                    position of the feature in the data, from 0
 ``name``                     name of the feature; its index if the data have no names
 ``contig``, ``position``,    description of a variant, as in the store; ``alt`` has all alternative
@@ -68,7 +70,8 @@ from dhsic.storage.paths import as_path, check_place, check_url, is_url
 
 #: First columns, if present; the others follow by name.
 FIRST = (
-    *("rank", "score", "selected", "index", "name", "contig", "position", "id", "ref", "alt"),
+    *("rank", "score", "selected", "index", "block", "rank_in_block", "name"),
+    *("contig", "position", "id", "ref", "alt"),
     *("gene", "gene_distance"),
     *("allele_frequency", "mean", "missing", "constant"),
     *("round_removed", "round_added", "round_weighted", "round_scored"),
@@ -79,7 +82,7 @@ FIRST = (
 #: Coordinates with the positions of features in the data, including filtered features.
 NUMBERS = (STORED, "features")
 #: Text columns; and columns that describe variants, ``variant_*`` in results.
-TEXT = ("name", "contig", "id", "ref", "alt", "gene", "group", "shape", "shape_marginal")
+TEXT = ("name", "block", "contig", "id", "ref", "alt", "gene", "group", "shape", "shape_marginal")
 OF_VARIANTS = ("contig", "position", "id", "ref", "alt")
 #: Dimensions along which a result has several runs.
 OF_RUNS = ("targets", "settings", "classes")
@@ -88,7 +91,7 @@ ZARR = ("", ".", ".zarr", ".dhsic")
 #: Suffix of lists of selected features, as of those that PLINK writes.
 LIST = ".snplist"
 #: Attributes that hold JSON.
-OF_JSON = ("parameters", "versions", "engine")
+OF_JSON = ("parameters", "versions", "engine", "block_share")
 #: Number of rows written at a time; and number of rows read at a time, where each read scans all
 #: names.
 ROWS, READ = 1 << 16, 1 << 20

@@ -42,6 +42,7 @@ from dhsic.selection.run import Groups, Method, SelectionRun
 from dhsic.selection.stages import STAGES, before
 from dhsic.sources import AbstractSource
 from dhsic.sources.categories import IndicatorSource
+from dhsic.sources.feature_blocks import FeatureBlocks
 from dhsic.sources.file_lists import expanded, is_several, short_name
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.opening import open_source
@@ -272,6 +273,7 @@ class Request:
             groups=groups,
             table=table,
             blocks=self.blocks,
+            feature_blocks=FeatureBlocks.of(source),
             job=self.job,
             announce=announce,
         )

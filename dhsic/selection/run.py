@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Array, Float, Index, Mask
 from dhsic.algorithms import how_many
 from dhsic.errors import InputError, warn
 from dhsic.hsic import checked_weights
@@ -41,8 +41,10 @@ from dhsic.sources.categories import (
     numbers_of,
     one_hot_sentence,
 )
+from dhsic.sources.feature_blocks import BlockScaling, FeatureBlocks, FloatBlocks
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.scaling import PRESENCE, Scale, Scaling
-from dhsic.sources.values import KEEPING, ValueKind, recoded
+from dhsic.sources.values import KEEPING, ValueKind, recoded, values_of_blocks
 from dhsic.sources.views import ShadowedSource
 
 logger = logging.getLogger("dhsic")
@@ -301,6 +303,10 @@ class SelectionRun:
     announce: Callable[[SelectionRun, MemoryEstimate], object] | None = None
     #: Kind of the values; None until they are inspected.
     values: ValueKind | None = None
+    #: Blocks of the features, if the source joins several matrices.
+    feature_blocks: FeatureBlocks | None = None
+    #: Blocks that hold genotype dosages, (B,); None until the values are inspected.
+    dosage_blocks: Mask | None = None
     #: Original source, if the inspection replaced `source`.
     given: AbstractSource | None = None
     #: Features in memory, if they were loaded while their values were inspected.
@@ -392,9 +398,12 @@ class SelectionRun:
     def reader(self, budget: int | None) -> Reader:
         """Reader of the run's features: the reader shared with other runs if there is one."""
         if self.common is not None:
-            return self.common.in_common(self.runtime)
+            data = self.common.in_common(self.runtime)
+            data.block_scaling = self.block_scaling
+            return data
         data = Reader(self.source, self.runtime, self.rows, budget)
         data.loaded = self.loaded
+        data.block_scaling = self.block_scaling
         if self.groups is not None and self.groups.are_columns:
             data.columns = self.groups.codes
         return data
@@ -415,6 +424,8 @@ class SelectionRun:
         inspected, keeps = self.source, load is not None and self.selector.keeps_features
         if self.table is not None or inspected.levels:
             return self._with_kind_of_numbers(runtime, whole=whole)
+        if self.feature_blocks is not None:
+            return self._with_kinds_of_blocks(self.feature_blocks, runtime, whole=whole)
         if isinstance(inspected, ShadowedSource):  # shadow features have the same values
             inspected, keeps = inspected.base, False
         loading = Reader(self.source, runtime, self.rows, load) if keeps else None
@@ -436,6 +447,44 @@ class SelectionRun:
         if self.announce is None:  # `announce` reports them otherwise
             logger.info("%s", result.values_told())
         return result
+
+    def _with_kinds_of_blocks(
+        self, blocks: FeatureBlocks, runtime: AbstractRuntime, *, whole: bool
+    ) -> Self:
+        """Inspect the values of each block of features, see `with_value_kind`."""
+        base = self.source.base if isinstance(self.source, ShadowedSource) else self.source
+        kinds = []
+        for number, part in enumerate(blocks.parts):
+            with prefix_errors(blocks.names[number]):
+                features = blocks.features_of(base, number)
+                rows = part.take(self.rows)
+                kinds.append(look_at(part.source, runtime, rows, features, whole=whole))
+        values = values_of_blocks(blocks.names, kinds)
+        if values.codes and self.announce is None:
+            warn(f"X holds {values}. {KEEPING}")
+        run = replace(self, values=values, dosage_blocks=np.array([kind.dosages for kind in kinds]))
+        codes = {number: [*kind.codes] for number, kind in enumerate(kinds)}
+        is_float = np.dtype(self.source.dtype).kind == "f"
+        if values.codes or (run.block_scaling is not None and not is_float):
+            source = FloatBlocks(self.source, blocks.codes, codes)
+            run = replace(run, source=source, given=self.source)
+        if self.announce is None:
+            logger.info("%s", run.values_told())
+        return run
+
+    @property
+    def block_scaling(self) -> BlockScaling | None:
+        """Scaling of features by blocks; None if they are scaled like one matrix."""
+        blocks, balance = self.feature_blocks, bool(getattr(self.selector, "balance", False))
+        if blocks is None or self.dosage_blocks is None:
+            return None
+        is_auto = isinstance(getattr(self.selector, "standardize", True), str)
+        is_unscaled = self.dosage_blocks & (is_auto and self.standardizes == PRESENCE)
+        if self.dosage_blocks.all():  # they are unscaled anyway
+            is_unscaled = np.zeros_like(is_unscaled)
+        if not (balance or is_unscaled.any()):
+            return None
+        return BlockScaling(blocks.codes, is_unscaled, balance)
 
     def _with_kind_of_numbers(self, runtime: AbstractRuntime, *, whole: bool) -> Self:
         """Inspect the numbers of a table with categories, see `with_value_kind`."""
@@ -466,6 +515,12 @@ class SelectionRun:
         Call it only after the values were inspected.
         """
         told = f"{self.values}; features are centred, {SCALED[self.standardizes]}"
+        scaling = self.block_scaling
+        if scaling is not None and self.feature_blocks is not None:
+            names = self.feature_blocks.names
+            unscaled = [names[number] for number in np.flatnonzero(scaling.is_unscaled)]
+            told += f"; not scaled: {abbreviate(unscaled)}" if unscaled else ""
+            told += "; weighted so that every matrix has the same share" * scaling.balance
         one_hot = one_hot_sentence(self.passed_source)
         return f"{told}. {one_hot}" if one_hot else told
 

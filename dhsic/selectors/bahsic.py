@@ -67,6 +67,12 @@ class BAHSIC(AbstractElimination):
         result), and moves features that the ranking missed to the front, see
         `dhsic.selection.shapes`. The result records which ranking was used. False gives the order
         of Algorithm 1 as in the paper.
+    balance : bool
+        Give each of several matrices (`docs/omics.md`) the same share of the kernel matrix, so that
+        a matrix of a million features does not displace one of a hundred. The features of a matrix
+        are multiplied by a weight, so that all matrices have the same mean squared distance of
+        samples. This decides which features reach the joint re-ranking, which compares all of them
+        at unit standard deviation, and which is then always used.
     missing : {"mean", "error"}
         Replace missing values by the mean of their feature, or raise an error.
     stability : int
@@ -183,9 +189,12 @@ class BAHSIC(AbstractElimination):
     takes_groups = True
 
     interactions: str | None = "auto"
+    balance: bool = False
 
     def check_samples(self, run: SelectionRun) -> None:
         self._check_statistic(run)
+        if self.balance:
+            self._check_balance(run)
         if self._always_again and (run.has_feature_groups or self.label_kernel == SELF):
             raise InputError(
                 "rerank=True re-ranks single features by how well they explain labels, so it "
@@ -195,6 +204,22 @@ class BAHSIC(AbstractElimination):
             raise InputError(
                 "solver='lowrank' needs a label matrix of low rank, which label_kernel='self' "
                 "does not have; leave it out."
+            )
+
+    def _check_balance(self, run: SelectionRun) -> None:
+        """Reject weights of blocks if there is one block, or no re-ranking on one scale."""
+        if run.feature_blocks is None:
+            raise InputError(
+                "balance=True gives several matrices the same weight, but the features of X are "
+                "one matrix. Pass several matrices, in Python as a dict by name; or leave balance "
+                "out."
+            )
+        if not self.again_from(run):
+            raise InputError(
+                "balance=True needs the joint re-ranking (rerank), which compares the features of "
+                "all matrices on one scale. It is not available with rerank=False, feature_groups, "
+                "precomputed labels, label_kernel='self', or kernels without a width. Leave these "
+                "out, or leave balance out."
             )
 
     def engines(self, run: SelectionRun, solver: str) -> EnginePlan:
@@ -278,4 +303,5 @@ class LinearHSIC(BAHSIC):
     solver: str = field(default="auto", init=False)
     max_expected_loss: float = field(default=0.01, init=False)
     rerank: bool = field(default=False, init=False)
+    balance: bool = field(default=False, init=False)
     dtype: str = field(default="float32", init=False)

@@ -315,6 +315,8 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             f.name: getattr(self, f.name) for f in fields(self) if f.name not in self._aside
         }
         plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in parameters.items()}
+        if not plain.get("balance"):  # checkpoints of older versions lack it
+            plain.pop("balance", None)
         for name, (other, value) in self._idle_unless.items():
             if getattr(self, other) != value:
                 plain[name] = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -103,6 +103,7 @@ class KernelSelector(Selector, Generic[D]):
     statistic: str = "unbiased"
     solver: str = "auto"
     max_expected_loss: float = 0.01
+    balance: bool = field(default=False, init=False)
     rerank: bool | str = "auto"
     dtype: Any = "float32"
 
@@ -183,13 +184,13 @@ class KernelSelector(Selector, Generic[D]):
             members = run.groups.codes[features]
         W = checked_factored_weights(target.labels.factor(), "biased", run.covariates)
         _, of_y, noise = target
-        always = self._always_again
+        always = self._always_again or self.balance
         inputs = Reranking.of(data, features, W, of_y, self._seed, noise=noise, always=always)
         if members is not None:
             return replace(inputs, members=members)
-        # Dosages are unscaled only in kernels of all features.
+        # Dosages are unscaled, and blocks weighted, only in kernels of all features.
         is_left = isinstance(self.standardize, str) and not run.standardizes
-        return inputs.scaled() if is_left else inputs
+        return inputs.scaled() if is_left or run.block_scaling is not None else inputs
 
     def _marginal(
         self, run: SelectionRun, data: AbstractReader, target: object | None

@@ -15,6 +15,7 @@ from typing import Any
 
 from dhsic.errors import InputError
 from dhsic.sources import AbstractSource
+from dhsic.sources.h5ad import modalities_of
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.plink import SUFFIXES
 
@@ -22,8 +23,23 @@ from dhsic.sources.plink import SUFFIXES
 LISTING = "@"
 #: Suffixes of other files that are written beside genotypes, which patterns do not match.
 NO_GENOTYPES = (".log", ".hh", ".nosex", ".sample", ".bgi", ".tbi", ".csi")
+#: Suffix of MuData files, whose modalities are matrices of one set of samples.
+MUDATA = ".h5mu"
 #: Maximum number of files that a short description names individually.
 MOST_NAMED = 2
+#: Maximum number of matrices that it names.
+MOST_BLOCKS = 5
+
+
+class NamedMatrices(list[Any]):
+    """Several matrices of one set of samples, each a block of features with a name."""
+
+    def __init__(self, matrices: Iterable[Any], names: Iterable[str]) -> None:
+        super().__init__(matrices)
+        self.names = tuple(map(str, names))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NamedMatrices, ([*self], self.names)
 
 
 def expanded(X: Any) -> Any:
@@ -31,6 +47,7 @@ def expanded(X: Any) -> Any:
 
     A text ``"@files.txt"`` is a file of paths, and ``"chr*.bed"`` a pattern, unless a file has this
     name. A list of paths or of opened data may contain both. A list of one matrix is that matrix.
+    A dict of matrices by name, and MuData, become `NamedMatrices`.
 
     Raises
     ------
@@ -42,6 +59,16 @@ def expanded(X: Any) -> Any:
     >>> expanded("x.bed"), expanded([["a", "b"], [1, 2]])
     ('x.bed', [['a', 'b'], [1, 2]])
     """
+    if isinstance(X, NamedMatrices):
+        return X
+    if type(X).__module__.partition(".")[0] == "mudata" and hasattr(X, "mod"):
+        X = dict(X.mod)
+    if isinstance(X, dict) and X and all(_is_matrix(x) or _lists_matrices(x) for x in X.values()):
+        return _single(NamedMatrices(map(expanded, X.values()), X))
+    if isinstance(X, str | PathLike) and fspath(X).lower().endswith(MUDATA):
+        modalities = modalities_of(fspath(X))
+        paths = [f"{fspath(X)}/mod/{name}" for name in modalities]
+        return _single(NamedMatrices(paths, modalities)) if paths else X
     if isinstance(X, str | PathLike):
         found: list[Any] = _files_of(fspath(X))
         return X if found == [fspath(X)] else _single(_without_tables(found))
@@ -80,6 +107,8 @@ def short_name(X: Any) -> str:
         return Path(fspath(X)).name
     if not is_several(X):
         return type(X).__name__
+    if isinstance(X, NamedMatrices):
+        return f"{len(X):,} matrices: {abbreviate(X.names, MOST_BLOCKS)}"
     are_paths = all(isinstance(x, str | PathLike) for x in X)
     names = sorted(map(short_name, X), key=natural_key) if are_paths else [*map(short_name, X)]
     noun = "files" if are_paths else "matrices"
@@ -107,11 +136,14 @@ def _single(found: list[Any]) -> Any:
 
 def _lists_matrices(X: Any) -> bool:
     """Whether X is a list of paths or matrices, rather than the rows of one matrix."""
-    return isinstance(X, list | tuple) and len(X) > 0 and all(map(_is_matrix, X))
+    is_list = isinstance(X, list | tuple) and len(X) > 0
+    return is_list and (isinstance(X, NamedMatrices) or all(map(_is_matrix, X)))
 
 
 def _is_matrix(x: Any) -> bool:
     """Whether an element of a list is a matrix: a path, a store, or an object with two axes."""
+    if isinstance(x, NamedMatrices):
+        return True
     is_store = type(x).__module__.partition(".")[0] in ("zarr", "xarray", "anndata")
     has_axes = len(getattr(x, "shape", ())) == 2  # samples and features
     return isinstance(x, str | PathLike | AbstractSource) or is_store or has_axes

@@ -7,6 +7,7 @@ array of records, and categories to `uns`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,6 +53,8 @@ from dhsic.sources.stores import file_bytes
 
 #: Suffix of AnnData files.
 H5AD = ".h5ad"
+#: Pattern of the path of a modality in a MuData file: ``x.h5mu/mod/rna``.
+MODALITY = re.compile(r"(.+\.h5mu)/(mod/[^/]+)", re.IGNORECASE)
 #: Attributes with the format and the shape of a sparse matrix, in current files and before 0.7.
 FORMATS, SHAPES = ("encoding-type", "h5sparse_format"), ("shape", "h5sparse_shape")
 #: Names of parts before version 0.7, by current name.
@@ -181,7 +184,12 @@ def open_object(adata: Any, options: OpenOptions) -> AbstractSource:
 
 @contextmanager
 def opened_h5(path: str) -> Iterator[Any]:
-    """Open an HDF5 file; it is opened for each read, so the source can be sent to workers."""
+    """Open an HDF5 file, or a modality of MuData (`MODALITY`), for one read.
+
+    It is opened for each read, so the source can be sent to workers.
+    """
+    modality = MODALITY.fullmatch(path)
+    path, group = (path, "/") if modality is None else (modality[1], modality[2])
     try:
         import h5py
     except ImportError as error:
@@ -194,12 +202,26 @@ def opened_h5(path: str) -> Iterator[Any]:
         raise InputError(f"The file {path} does not exist. Check the path.")
     try:
         with h5py.File(path, "r") as file:
-            yield file
+            yield file[group]
     except (OSError, RuntimeError, KeyError) as error:
         raise DataError(
             f"{path} cannot be read as HDF5 ({str(error).splitlines()[0]}). It is damaged, "
             "incomplete, or still being written: restore it, or copy it again."
         ) from error
+
+
+def modalities_of(path: str) -> list[str]:
+    """Names of the modalities of a MuData file; empty if the file does not exist.
+
+    Raises
+    ------
+    DataError
+        It is damaged.
+    """
+    if "://" in path or not Path(path).is_file():
+        return []
+    with opened_h5(path) as file:
+        return list(file["mod"]) if "mod" in file else []
 
 
 def _is_group(node: Any) -> bool:

@@ -73,7 +73,8 @@ def open_hdf5(path: str, options: OpenOptions) -> AbstractSource:
     if several:
         raise InputError(
             f"{path} is MuData, which contains several AnnData objects: {abbreviate(several)}. "
-            f"Pass one of them: mudata.read({path!r}).mod[{several[0]!r}]."
+            "Pass a local file with the suffix .h5mu, whose matrices are joined; rename it, or "
+            "download it first."
         )
     if is_counts:
         return _open_counts(path, "matrix", options)

@@ -28,6 +28,8 @@ from dhsic.sources.views import STORED, described, whole_of
 
 #: Largest integers, in bytes, that float32 represents exactly.
 SMALL_INTEGER = 2
+#: Name of the feature coordinate with the matrix of a feature, if a source joins several matrices.
+BLOCK = "block"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +73,20 @@ class JoinedSource(AbstractSource):
 
     `renamed` are hashes (`bits_of`) of the feature names that several parts use for different
     variants; these features are named by their positions.
+
+    `block_names` are the names of the parts if these are different matrices, such as expression and
+    genotypes, rather than files of one matrix. Features have the coordinate `BLOCK` then, and
+    repeated names begin with the name of the block.
     """
 
-    def __init__(self, parts: Sequence[Part], renamed: Array | None = None) -> None:
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        renamed: Array | None = None,
+        block_names: Sequence[str] = (),
+    ) -> None:
         self.parts, first = tuple(parts), parts[0]
+        self.block_names = tuple(block_names)
         sources = [part.source for part in self.parts]
         self._renamed = np.empty(0, dtype=np.uint64) if renamed is None else renamed
         self.starts = np.cumsum([0, *(source.n_features for source in sources)])
@@ -86,7 +98,8 @@ class JoinedSource(AbstractSource):
         self.in_memory = all(source.in_memory for source in sources)
         self.dosages = all(source.dosages for source in sources)
         self.keeps_codes = all(source.keeps_codes for source in sources)
-        self.ploidy = first.source.ploidy
+        ploidies = {source.ploidy for source in sources}
+        self.ploidy = ploidies.pop() if len(ploidies) == 1 else None
         self.counted = _counted(sources)
         self.row_numbers = all(source.row_numbers for source in sources)
         listed = [name for source in sources for name in source.not_features]
@@ -97,7 +110,7 @@ class JoinedSource(AbstractSource):
         self.names = self._joint_names()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return JoinedSource, (self.parts, self._renamed)
+        return JoinedSource, (self.parts, self._renamed, self.block_names)
 
     # Blocks and values ------------------------------------------------------------------------
 
@@ -164,10 +177,11 @@ class JoinedSource(AbstractSource):
     def unchecked(self) -> AbstractSource:
         parts = [replace(part, source=part.source.unchecked()) for part in self.parts]
         is_same = all(a.source is b.source for a, b in zip(parts, self.parts, strict=True))
-        return self if is_same else JoinedSource(parts, self._renamed)
+        return self if is_same else JoinedSource(parts, self._renamed, self.block_names)
 
     def fingerprint(self) -> str:
-        digest = hashlib.sha256(repr((str(self.dtype), self.missing_code)).encode())
+        facts: tuple[Any, ...] = str(self.dtype), self.missing_code
+        digest = hashlib.sha256(repr((*facts, *self.block_names)).encode())
         for part in self.parts:
             digest.update(part.source.fingerprint().encode())
             digest.update(b"-" if part.rows is None else part.rows.tobytes())
@@ -219,7 +233,13 @@ class JoinedSource(AbstractSource):
             for name in shared
             if name != STORED
         }
-        if self._renamed.size and {NAME, CONTIG, POSITION} <= {*joint}:
+        if self.block_names:
+            read = partial(_block_names, self.block_names, self.starts)
+            joint[BLOCK] = Column(self.n_features, np.dtype(object), read)
+        if self._renamed.size and self.block_names:
+            read = partial(_by_block, joint[NAME], joint[BLOCK], self._renamed)
+            joint[NAME] = Column(self.n_features, np.dtype(object), read)
+        elif self._renamed.size and {NAME, CONTIG, POSITION} <= {*joint}:
             read = partial(_by_place, joint[NAME], joint[CONTIG], joint[POSITION], self._renamed)
             joint[NAME] = Column(self.n_features, np.dtype(object), read)
         return joint
@@ -245,11 +265,14 @@ class JoinedSource(AbstractSource):
     def _coords(self) -> dict[str, Array]:
         each = [part.source.feature_coords() for part in self.parts]
         shared = [name for name in each[0] if all(name in coords for coords in each)]
-        return {
+        joint = {
             name: np.concatenate([coords[name] for coords in each])
             for name in shared
             if name != STORED
         }
+        if self.block_names:
+            joint[BLOCK] = _block_names(self.block_names, self.starts, slice(None))
+        return joint
 
     def _sample_coords(self) -> dict[str, Array]:
         out: dict[str, Array] = {}
@@ -406,6 +429,20 @@ def _by_place(
     places = zip(contigs.read(rows), positions.read(rows), strict=True)
     by_place = np.array([f"{contig}:{position}" for contig, position in places], dtype=object)
     return np.where(np.isin(bits_of(values), renamed), by_place, values)
+
+
+def _block_names(names: Sequence[str], starts: Index, rows: slice) -> Array:
+    """Names of the blocks of some features."""
+    at = np.arange(*rows.indices(int(starts[-1])))
+    return np.array(names, dtype=object)[np.searchsorted(starts, at, side="right") - 1]
+
+
+def _by_block(names: Column, blocks: Column, renamed: Array, rows: slice) -> Array:
+    """Read names of features; those that several blocks use begin with the name of the block."""
+    values = names.read(rows)
+    pairs = zip(blocks.read(rows), values, strict=True)
+    by_block = np.array([f"{block}:{name}" for block, name in pairs], dtype=object)
+    return np.where(np.isin(bits_of(values), renamed), by_block, values)
 
 
 def _on_x(parts: Sequence[Part]) -> Index:

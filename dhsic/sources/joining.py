@@ -2,6 +2,9 @@
 
 Features are in the order of chromosomes and positions if all files state these, so that the order
 in which files are passed has no effect. Files that cannot belong together are refused by name.
+
+Matrices of different kinds, such as expression and genotypes, are not files of one matrix: each is
+a block of features with a name, and blocks are in the order of their names.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +23,7 @@ from dhsic._typing import Array, Index
 from dhsic.errors import InputError, warn
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME, Column, bits_of
+from dhsic.sources.compression import SUFFIXES as PACKED
 from dhsic.sources.file_lists import natural_key
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.joined import JoinedSource, Part
@@ -71,8 +75,13 @@ class Places:
         return keys[code], int(self.positions[self.codes == code].min())
 
 
-def joined(parts: Sequence[Part], *, intersect_samples: bool) -> JoinedSource:
+def joined(
+    parts: Sequence[Part], *, intersect_samples: bool, are_blocks: bool = False
+) -> JoinedSource:
     """Join sources along their features.
+
+    With `are_blocks`, the parts are different matrices, whose names are those of their blocks.
+    Parts that are neither a series of files nor genotypes with positions are blocks, too.
 
     Raises
     ------
@@ -83,6 +92,8 @@ def joined(parts: Sequence[Part], *, intersect_samples: bool) -> JoinedSource:
     _refuse_same_file(parts)
     _check_kinds(parts)
     places = _places_of(parts)
+    if are_blocks or _are_matrices(parts, places):
+        return _blocks(parts, intersect_samples=intersect_samples)
     parts, places = _in_order(parts, places)
     renamed = _check_names(parts, places)
     if places is not None:
@@ -90,6 +101,57 @@ def joined(parts: Sequence[Part], *, intersect_samples: bool) -> JoinedSource:
         _warn_of_overlaps(parts, places)
     _warn_of_gaps(parts, places)
     return JoinedSource(_with_samples(parts, intersect=intersect_samples), renamed)
+
+
+# Blocks ------------------------------------------------------------------------------------
+
+
+def _are_matrices(parts: Sequence[Part], places: Sequence[Places] | None) -> bool:
+    """Whether parts are different matrices, rather than files of one matrix."""
+    sources = [part.source for part in parts]
+    if len({source.ploidy for source in sources}) > 1:
+        return True
+    are_paths = all(isinstance(part.data, str | PathLike) for part in parts)
+    if places is not None or any(source.pieces(()) is not None for source in sources):
+        return False
+    return not (are_paths and _are_a_series([part.short for part in parts]))
+
+
+def _are_a_series(names: Sequence[str]) -> bool:
+    """Whether file names differ only by numbers, or by the names of chromosomes."""
+    return len({re.sub(r"\d+", "0", OF_CHROMOSOME.sub("0", name)) for name in names}) == 1
+
+
+def _blocks(parts: Sequence[Part], *, intersect_samples: bool) -> JoinedSource:
+    """Join different matrices as blocks, which are sorted by their names."""
+    names = _block_names(parts)
+    order = sorted(range(len(parts)), key=lambda i: natural_key(names[i]))
+    names, parts = [names[i] for i in order], [parts[i] for i in order]
+    renamed = _check_block_names(parts, names)
+    return JoinedSource(_with_samples(parts, intersect=intersect_samples), renamed, names)
+
+
+def _block_names(parts: Sequence[Part]) -> list[str]:
+    """Names of blocks: file names without suffixes, with the folder if several are the same."""
+    names = [
+        block_name(part.name) if isinstance(part.data, str | PathLike) else part.name.split(" (")[0]
+        for part in parts
+    ]
+    if len({*names}) < len(names):
+        names = [f"{Path(part.name).parent.name}/{block_name(part.name)}" for part in parts]
+    if len({*names}) < len(names):
+        names = [f"{number}:{name}" for number, name in enumerate(names, 1)]
+    return names
+
+
+def block_name(name: str) -> str:
+    """Return the name of a file without its folder and suffixes.
+
+    >>> block_name("data/rna.csv.gz"), block_name("x.h5mu/mod/rna")
+    ('rna', 'rna')
+    """
+    path = Path(name)
+    return (path.with_suffix("") if path.suffix.lower() in PACKED else path).stem
 
 
 # Order -------------------------------------------------------------------------------------
@@ -158,24 +220,26 @@ def _refuse_same_file(parts: Sequence[Part]) -> None:
     for part in parts:
         if not isinstance(part.data, str | PathLike):
             continue
-        place = part.name if "://" in part.name else str(Path(part.name).resolve())
+        path = fspath(part.data)
+        place = path if "://" in path else str(Path(path).resolve())
         if place in seen:
             raise InputError(
-                f"{part.name} is passed twice, so its features would be counted twice. Pass each "
+                f"{path} is passed twice, so its features would be counted twice. Pass each "
                 "file once."
             )
-        seen[place] = part.name
+        seen[place] = path
 
 
 def _check_kinds(parts: Sequence[Part]) -> None:
     """Refuse genotypes of different ploidy, and Dask arrays beside other data."""
-    first = parts[0]
-    for part in parts[1:]:
+    genotypes = [part for part in parts if part.source.ploidy is not None]
+    first = genotypes[0] if genotypes else parts[0]
+    for part in genotypes[1:]:
         if first.source.ploidy != part.source.ploidy:
             raise InputError(
                 f"{part.name} and {first.name} do not have the same kind of values: "
-                f"{_kind(part.source)}, and {_kind(first.source)}. Their dosages have different "
-                "scales. Pass them in separate calls."
+                f"genotypes of {part.source.ploidy} alleles, and of {first.source.ploidy}. Their "
+                "dosages have different scales. Pass them in separate calls."
             )
     facts = [(part.source.dtype, part.source.missing_code) for part in parts]
     are_lazy = [part.source.pieces(()) is not None for part in parts]
@@ -185,10 +249,6 @@ def _check_kinds(parts: Sequence[Part]) -> None:
             "join them by dask.array.concatenate(arrays, axis=1); or write each to Zarr and pass "
             "the paths."
         )
-
-
-def _kind(source: AbstractSource) -> str:
-    return "no genotypes" if source.ploidy is None else f"genotypes of {source.ploidy} alleles"
 
 
 def _check_chromosomes(parts: Sequence[Part], places: Sequence[Places]) -> None:
@@ -250,19 +310,46 @@ def _numbers(names: Sequence[str]) -> set[int]:
     return {int(each[at[0]]) for each in split} if is_series else set()
 
 
+def _check_block_names(parts: Sequence[Part], names: Sequence[str]) -> Array:
+    """Warn of feature names that several blocks have; return the hashes of these names."""
+    bits = [_bits(part) for part in parts]
+    repeated = _repeated(bits)
+    _refuse_same_values([p for p, of_part in zip(parts, bits, strict=True) if not of_part.size])
+    if repeated.size:
+        frame = _repeated_features(bits, None, repeated)
+        first = frame.iloc[0]
+        name = described(parts[first["part"]].source)[NAME].at(np.array([first["feature"]]))[0]
+        blocks = [names[i] for i in frame.loc[frame["bits"] == first["bits"], "part"].unique()]
+        listed = abbreviate(blocks, MOST_LISTED)
+        warn(
+            f"{repeated.size:,} feature names are in several matrices, such as {name} in {listed}. "
+            f"These features are named by their matrix, too, such as {blocks[0]}:{name}.",
+        )
+    return repeated
+
+
+def _bits(part: Part) -> Array:
+    """Hashes of the feature names of a part; empty if it has none."""
+    return np.concatenate([np.empty(0, dtype=np.uint64), *map(bits_of, part.source.name_parts())])
+
+
+def _repeated(bits: Sequence[Array]) -> Array:
+    """Hashes that occur in several parts."""
+    each = np.sort(np.concatenate([np.unique(of_part) for of_part in bits]))
+    return np.unique(each[1:][each[1:] == each[:-1]])
+
+
 def _check_names(parts: Sequence[Part], places: Sequence[Places] | None) -> Array:
     """Refuse files that repeat each other, and warn of feature names that several files have.
 
     Returns hashes of the names that files use for features on different chromosomes.
     """
-    none = np.empty(0, dtype=np.uint64)
-    bits = [np.concatenate([none, *map(bits_of, part.source.name_parts())]) for part in parts]
-    each = np.sort(np.concatenate([np.unique(of_part) for of_part in bits]))
-    repeated = np.unique(each[1:][each[1:] == each[:-1]])
+    bits = [_bits(part) for part in parts]
+    repeated = _repeated(bits)
     unnamed = [part for part, of_part in zip(parts, bits, strict=True) if not of_part.size]
     _refuse_same_values(unnamed)
     if not repeated.size:
-        return none
+        return repeated
     frame = _repeated_features(bits, places, repeated)
     _refuse_builds(parts, frame, places)
     _refuse_whole(parts, bits, frame)

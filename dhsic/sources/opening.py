@@ -41,8 +41,8 @@ from dhsic.sources.columns import NAME, Column
 from dhsic.sources.compression import SUFFIXES as PACKED
 from dhsic.sources.delimited import is_text_table
 from dhsic.sources.fetching import Copy, FetchedSource, fetch
-from dhsic.sources.file_lists import expanded, is_several, short_name
-from dhsic.sources.h5ad import H5AD, is_anndata, open_h5ad, open_object
+from dhsic.sources.file_lists import NamedMatrices, expanded, is_several, short_name
+from dhsic.sources.h5ad import H5AD, MODALITY, is_anndata, open_h5ad, open_object
 from dhsic.sources.hdf5 import HDF5, is_folder_of_counts, open_counts_folder, open_hdf5
 from dhsic.sources.hdf5 import SUFFIXES as HDF5_SUFFIXES
 from dhsic.sources.ids import abbreviate, did_you_mean
@@ -151,6 +151,8 @@ def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
     matching = next((opener for suffix, opener in OPENERS.items() if ends(suffix)), None)
     if matching is not None or not name or is_vcf(name):
         return matching
+    if MODALITY.fullmatch(name):
+        return open_h5ad
     return open_plink if is_prefix(name) else _opener_by_content(name)
 
 
@@ -346,6 +348,7 @@ def _open_parts(
         _refuse_na(options.na)
     refuse_categories(options.categories)
     passing_of, parts = dict[int, SubsetSource](), list[Part]()
+    names = X.names if isinstance(X, NamedMatrices) else ()
     for number, x in enumerate(X, 1):
         own = replace(
             options,
@@ -355,14 +358,17 @@ def _open_parts(
             categories=None,
             is_part=True,
         )
-        source = _open_one(x, own, missing_code, pass_only)
+        if is_several(x):
+            source = _open_parts(x, own, missing_code, pass_only, intersect_samples)
+        else:
+            source = _open_one(x, own, missing_code, pass_only)
         if pass_only and isinstance(source, SubsetSource):  # the joint source is filtered instead
             passing_of[id(source.base)] = source
             source = source.base
         is_path = isinstance(x, str | PathLike)
         name = fspath(x) if is_path else f"matrix {number} ({type(x).__name__})"
-        parts.append(Part(source, name, x))
-    source = joined(parts, intersect_samples=intersect_samples)
+        parts.append(Part(source, names[number - 1] if names else name, x))
+    source = joined(parts, intersect_samples=intersect_samples, are_blocks=bool(names))
     options.check_length(source.n_samples, short_name(X))
     not_columns = [name for name in options.not_features if name not in source.sample_coords()]
     return _without(_passing_parts(source, passing_of), not_columns)

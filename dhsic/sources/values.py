@@ -392,6 +392,24 @@ def _refuse(strays: Mapping[float, Occurrences], seen: str, others: Sequence[flo
     )
 
 
+class BlockKinds(ValueKind):
+    """Kind of the values of several matrices; `because` describes each of them."""
+
+    def __str__(self) -> str:
+        return self.because
+
+
+def values_of_blocks(names: Sequence[str], kinds: Sequence[ValueKind]) -> ValueKind:
+    """Kind of the values of several matrices, from the kind of each."""
+    codes: Mapping[Any, Occurrences] = {}
+    for kind in kinds:
+        own: Mapping[Any, Occurrences] = kind.codes
+        codes = _merged(codes, own)
+    named = [f"{name}: {kind}" for name, kind in zip(names, kinds, strict=True)]
+    dosages = all(kind.dosages for kind in kinds)
+    return BlockKinds(dosages, codes, "; ".join(named))
+
+
 def recoded(source: AbstractSource, values: ValueKind) -> AbstractSource:
     """Return a view of the source in which codes are missing; the source itself without codes.
 

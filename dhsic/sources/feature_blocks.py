@@ -1,0 +1,151 @@
+"""Blocks of features: several matrices of the same samples, such as expression and genotypes.
+
+A joined source has blocks if its parts are matrices of different kinds, rather than files of one
+matrix, such as one per chromosome. Each block has its own kind of values: `BlockScaling` leaves
+genotype dosages unscaled beside other features, and `FloatBlocks` reads codes for missing values in
+the blocks in which they have this meaning.
+
+With ``balance=True`` every block has the same share of the mean squared distance of samples. Let
+``v_b`` be the sum over the features of block b of their mean squares after scaling, B the number
+of blocks, and ``v`` the sum of the ``v_b``. The features of block b are multiplied by ``sqrt(v / (B
+v_b))``. The sum over all features remains v.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index, Mask
+from dhsic.sources import AbstractSource
+from dhsic.sources.blocks import Block
+from dhsic.sources.joined import JoinedSource, Part
+from dhsic.sources.scaling import Scaling, missing_mask
+from dhsic.sources.views import AbstractView, ShadowedSource, whole_of
+
+#: Largest integers, in bytes, that float32 represents exactly.
+SMALL_INTEGER = 2
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureBlocks:
+    """Blocks of the d features of a source.
+
+    `codes` (d,) are the positions of the blocks in `names`, and `parts` are their matrices.
+    """
+
+    names: tuple[str, ...]
+    codes: Index
+    parts: tuple[Part, ...]
+
+    @staticmethod
+    def of(source: AbstractSource) -> FeatureBlocks | None:
+        """Blocks of a source; None if its features are one matrix, or all in one block."""
+        while isinstance(source, ShadowedSource):
+            source = source.base
+        whole = whole_of(source)
+        if not isinstance(whole, JoinedSource) or not whole.block_names:
+            return None
+        widths = np.diff(whole.starts)
+        codes = source.of_features(np.repeat(np.arange(widths.size), widths))
+        if np.unique(codes).size < 2:
+            return None
+        return FeatureBlocks(whole.block_names, codes, whole.parts)
+
+    def features_of(self, source: AbstractSource, block: int) -> Index:
+        """Positions in the matrix of a block of those features that `source` has."""
+        whole = whole_of(source)
+        assert isinstance(whole, JoinedSource), "it has blocks"
+        stored = source.of_features(np.arange(whole.n_features))
+        return np.asarray(stored[self.codes == block] - whole.starts[block], dtype=np.int64)
+
+    def shares(self, scaling: Scaling) -> dict[str, float]:
+        """Share of each block in the mean squared distance of samples, after scaling."""
+        sizes = np.square(scaling.std * scaling.scale)
+        by_block = np.bincount(self.codes, sizes, minlength=len(self.names))
+        total = by_block.sum()
+        return dict(zip(self.names, (by_block / (total or 1.0)).tolist(), strict=True))
+
+    def ranks(self, ranks: Index) -> Index:
+        """Ranks of features within their blocks, from the ranks (d,) over all blocks."""
+        out = np.empty_like(ranks)
+        for block in range(len(self.names)):
+            members = np.flatnonzero(self.codes == block)
+            out[members[np.argsort(ranks[members])]] = np.arange(1, members.size + 1)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class BlockScaling:
+    """Scaling of features by their blocks, which replaces the scaling of the first pass.
+
+    `codes` (d,) are the blocks of the features. Features of blocks in `is_unscaled` (B,) are only
+    centred. With `balance`, all blocks have the same sum of mean squares.
+    """
+
+    codes: Index
+    is_unscaled: Mask
+    balance: bool
+
+    def of(self, scaling: Scaling) -> tuple[Scaling, Float]:
+        """Return the scaling by blocks, and the factor (d,) by which it differs from `scaling`."""
+        codes = np.resize(self.codes, scaling.std.size)  # shadows repeat the features
+        varies = scaling.scale > 0
+        scale = np.where(self.is_unscaled[codes] & varies, 1.0, scaling.scale)
+        if self.balance:
+            scale = scale * self._weights(np.square(scaling.std * scale), codes)
+        factor = np.divide(scale, scaling.scale, out=np.ones(scale.size), where=varies)
+        changed = replace(
+            scaling,
+            scale=scale,
+            max_abs=scaling.max_abs * factor,
+            fourth_moment=scaling.fourth_moment * factor**4,
+        )
+        return changed, factor
+
+    def _weights(self, sizes: Float, codes: Index) -> Float:
+        """Weights (d,) of features with mean squares `sizes`, by which blocks are balanced."""
+        by_block = np.bincount(codes, np.nan_to_num(sizes), minlength=self.is_unscaled.size)
+        has_size = by_block > 0
+        mean = by_block.sum() / max(1, has_size.sum())
+        weights = np.divide(mean, by_block, out=np.ones(by_block.size), where=has_size)
+        return np.asarray(np.sqrt(weights)[codes])
+
+
+class FloatBlocks(AbstractView):
+    """Source whose values are floats, NaN if missing, with codes for missing values by block.
+
+    `codes` maps the position of a block to the numbers that mean missing in it, and `blocks_of`
+    (d,) are the blocks of the features.
+    """
+
+    def __init__(
+        self, base: AbstractSource, blocks_of: Index, codes: Mapping[int, Sequence[int]]
+    ) -> None:
+        super().__init__(base)
+        self._blocks_of, self._codes = blocks_of, {b: tuple(of) for b, of in codes.items() if of}
+        dtype: np.dtype[Any] = np.dtype(base.dtype)
+        if dtype.kind != "f":
+            dtype = np.dtype(np.float32 if dtype.itemsize <= SMALL_INTEGER else np.float64)
+        self.dtype, self.missing_code, self.in_memory = dtype, None, False
+
+    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        raw = self.base.read_columns(block, local, rows)
+        missing = missing_mask(raw, self.base.missing_code)
+        values: Array = raw.astype(self.dtype)
+        if missing is not None:
+            values[missing] = np.nan
+        own = np.resize(self._blocks_of, self.n_features)[block.start + local]
+        for number, codes in self._codes.items():
+            members = np.flatnonzero(own == number)
+            if members.size:
+                part = values[members]
+                part[np.isin(raw[members], codes)] = np.nan
+                values[members] = part
+        return values
+
+    def fingerprint(self) -> str:
+        return f"{self.base.fingerprint()}-{sorted(self._codes.items())}-{self.dtype}"
