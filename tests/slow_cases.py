@@ -6,12 +6,6 @@ not listed run by default.
 
 #: Beginnings of node identifiers, without the folder.
 SLOW_CASES = (
-    "code"
-    "counts"
-    "scores"
-    "test_suspects.py::test_labels_again_are_told_in_every_format_and_the_option_leaves_them_out["
-    "test_whole_numbers.py::test_features_that_follow_a_whole_number_are_found_as_of_real_values["
-    "turned"
     "test_accelerator.py::test_same_ranking_on_a_device[exact, biased",
     "test_accelerator.py::test_same_ranking_on_a_device[laplace",
     "test_arrow.py::test_feather_is_read_as_parquet[lz4-x",
@@ -93,8 +87,22 @@ SLOW_CASES = (
     "test_spatial.py::test_genes_with_a_pattern_in_space_are_found",
     "test_stability.py::test_a_class_of_three_is_a_class_in_every_part[int",
     "test_subset.py::test_the_ranking_is_that_of_a_store_of_those_features[False-bahsic",
-    "test_suspects.py::test_labels_again_are_told_in_every_format_and_the_option_leaves_them_out[mon",
-    "test_suspects.py::test_labels_again_are_told_in_every_format_and_the_option_leaves_them_out[rou",
+    (
+        "test_suspects.py::test_labels_again_are_told_in_every_format_and_the_option_leaves_them_out["
+        "code"
+    ),
+    (
+        "test_suspects.py::test_labels_again_are_told_in_every_format_and_the_option_leaves_them_out["
+        "mon"
+    ),
+    (
+        "test_suspects.py::test_labels_again_are_told_in_every_format_and_the_option_leaves_them_out["
+        "rou"
+    ),
+    (
+        "test_suspects.py::test_labels_again_are_told_in_every_format_and_the_option_leaves_them_out["
+        "turned"
+    ),
     "test_targets.py::test_several_names_are_one_target[dataset",
     "test_targets.py::test_several_names_are_one_target[parquet",
     "test_targets.py::test_several_names_are_one_target[polars",
@@ -105,5 +113,12 @@ SLOW_CASES = (
     "test_whole_numbers.py::test_a_joint_target_finds_what_each_column_finds_alone[two",
     "test_whole_numbers.py::test_a_joint_target_finds_what_each_column_finds_alone[whole numbers-1",
     "test_whole_numbers.py::test_a_joint_target_finds_what_each_column_finds_alone[whole numbers-2",
-    (),
+    (
+        "test_whole_numbers.py::test_features_that_follow_a_whole_number_are_found_as_of_real_values["
+        "counts"
+    ),
+    (
+        "test_whole_numbers.py::test_features_that_follow_a_whole_number_are_found_as_of_real_values["
+        "scores"
+    ),
 )
