@@ -52,7 +52,7 @@ def every(value, values=X[:, 0]):
 
 UNREADABLE = {
     "None": (lambda: fit(None), InputError, "builtins.NoneType", "Pass a NumPy"),
-    "a dict": (lambda: fit({"a": X}), InputError, "builtins.dict", "Pass a NumPy"),
+    "a dict": (lambda: fit({"a": 3}), InputError, "builtins.dict", "Pass a NumPy"),
     "a path as bytes": (lambda: fit(b"x.zarr"), InputError, "builtins.bytes", "a path or a URL"),
     "ragged lists": (lambda: fit([[1, 2], [3]], Y[:2]), InputError, "inhomogeneous", "Pass a ma"),
     "one axis": (lambda: fit(X[:, 0]), InputError, "(12,)", "X.reshape(-1, 1)"),

@@ -274,7 +274,7 @@ DAMAGED = {
         *(_edited("x.bed", lambda b: b[:-5]), "x.bed", DataError),
         *("room for 20 variants and a part of one of 30 samples", "21 variants", "restore"),
     ),
-    "empty": (_edited("x.bed", lambda b: b""), "x", DataError, "does not begin", "restore"),
+    "empty": (_edited("x.bed", lambda b: b""), "x", DataError, "is empty", "Restore"),
     "more samples": (
         *(_edited("x.fam", lambda b: b.replace(b"\n", b"\nz z 0 0 1 1\n", 6)), "x", DataError),
         *("36 samples", "do not belong together"),

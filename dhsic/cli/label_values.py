@@ -61,7 +61,8 @@ def check_values(job: SelectJob, name: str, values: Array, column: Array, path: 
         refuse_measured(written, column, "class", "pass --label-kernel multiclass")
     elif not is_label:
         notes += [refuse_dates(written, column, "group")]
-        refuse_measured(written, column, "group")
+        if name not in job.category:
+            refuse_measured(written, column, "group")
     if not is_label and values.dtype.kind == "O":
         several = "if they are different groups, give them names that differ in more than that."
         refuse_alike(f"Values of {called}", "names of groups", column[column != ""], several)

@@ -448,7 +448,7 @@ def _add_labels(
     """Add labels and covariates to the data, and exclude the samples that lack a value."""
     without_order = [label for label in labels if label[0] not in job.levels]
     refuse_coded(job, (*without_order, *covariates))
-    warn_of_label_slips(data, labels)
+    warn_of_label_slips(data, (*labels, *covariates))
     kept_rows = data.filtered.samples_of(np.arange(data.source.n_samples))
     m = kept_rows.size
     unlabelled, uncovered = _without_one(labels, m), _without_one(covariates, m)

@@ -284,6 +284,8 @@ class Inputs:
             rows.notes.append(described(y))
         for label_column in columns_of_labels(y):
             warn_of_slips(what, label_column, ours)
+        for column in () if C is None else np.atleast_2d(np.asarray(C).T):
+            warn_of_slips("covariates", column, ours)
         warn_of_doubtful_samples(
             self.passed,
             source,

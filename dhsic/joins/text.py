@@ -63,7 +63,7 @@ WORDS = {"phenotype": "pheno"}
 #: Numeric codes for missing values that many programs write; and codes that may be values, which
 #: are codes only if they repeat, far from all other values.
 FAR_CODES = (PLINK_MISSING, *BESIDE_9, -99, -999, -9999)
-LONE_CODES = (*POSITIVE, *(-n for n in POSITIVE if -n not in FAR_CODES), -1, *FILLS)
+LONE_CODES = (*POSITIVE, *(-n for n in POSITIVE if -n not in FAR_CODES), -1, *FILLS, -1e20, -1e30)
 MISSING_CODES = (*FAR_CODES, *LONE_CODES)
 #: With few other values, codes up to `ORDINARY` may be values, unless their distance from the
 #: others exceeds `OF_SPAN` times the range of these.

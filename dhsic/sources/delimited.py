@@ -214,7 +214,7 @@ class Delimited:
                             "Correct this line. If text contains the separator, put it in quotes."
                         )
                     del fields[self.width :]
-                if fields == header:
+                if fields == header and self.width > 1:
                     raise self.refused(
                         f"line {number} repeats the header, as in files that were joined. "
                         f"{self._without_repeated()}"

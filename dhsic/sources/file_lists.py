@@ -63,7 +63,7 @@ def expanded(X: Any) -> Any:
         return X
     if type(X).__module__.partition(".")[0] == "mudata" and hasattr(X, "mod"):
         X = dict(X.mod)
-    if isinstance(X, dict) and X and all(_is_matrix(x) or _lists_matrices(x) for x in X.values()):
+    if type(X) is dict and X and all(_is_matrix(x) or _lists_matrices(x) for x in X.values()):
         return _single(NamedMatrices(map(expanded, X.values()), X))
     if isinstance(X, str | PathLike) and fspath(X).lower().endswith(MUDATA):
         modalities = modalities_of(fspath(X))

@@ -45,7 +45,9 @@ def declared(of: zarr.Array[Any] | xr.DataArray) -> dict[str, Any]:
     attributes = {name: of.attrs[name] for name in DECLARING if name in of.attrs}
     fill = of.fill_value
     if of.metadata.zarr_format == 2:
-        if "_ARRAY_DIMENSIONS" in of.attrs and of.dtype.kind in "iuf" and fill:
+        is_packed = not attributes.keys().isdisjoint((SCALE, OFFSET))  # xarray declares 0, too
+        has_fill = fill is not None and (fill or is_packed)
+        if "_ARRAY_DIMENSIONS" in of.attrs and of.dtype.kind in "iuf" and has_fill:
             attributes[FILL] = fill.item()
     elif of.dtype.kind == "f" and isinstance(attributes.get(FILL), str):
         attributes[FILL] = _from_base64(str(attributes[FILL]), str(of.store_path))
@@ -59,7 +61,8 @@ def _declared_in_memory(of: xr.DataArray) -> dict[str, Any]:
         declared_attributes = {
             name: of.encoding[name] for name in (FILL, MISSING) if name in of.encoding
         } | declared_attributes
-    if of_zarr_2(of) and declared_attributes.get(FILL) == 0:
+    is_packed = not {*declared_attributes, *of.encoding}.isdisjoint((SCALE, OFFSET))
+    if of_zarr_2(of) and declared_attributes.get(FILL) == 0 and not is_packed:
         del declared_attributes[FILL]
     return {name: declared_attributes[name] for name in DECLARING if name in declared_attributes}
 

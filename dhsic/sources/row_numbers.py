@@ -30,6 +30,9 @@ PER_COUNT = 20
 
 #: Function that returns the values (n, c) of a table at some rows and columns.
 Values = Callable[[tuple[slice, Index | slice]], Array]
+#: Features that nearly follow the order of the rows: minimum rank correlation with it, minimum
+#: number of values, maximum share of missing values, and maximum mean number of equal values.
+ORDERED, FEWEST_ORDERED, MOST_UNORDERED, MOST_EQUAL = 0.98, 30, 0.1, 12
 
 
 class RisingFeatures:
@@ -135,9 +138,10 @@ def rising_columns(
 
 
 def ordered_columns(X: Array, n_features: int, most: int) -> list[int]:
-    """Positions of columns of X that increase in each row, or decrease in each row.
+    """Positions of columns of X that increase from row to row, or decrease from row to row.
 
-    Values need not be whole numbers.
+    Values need not be whole numbers. Some may be missing, equal, or out of order, as typing errors
+    are, if the rank correlation with the order of rows is at least `ORDERED`.
 
     `n_features` is the number of features that the columns were chosen from. If more than `most`
     columns are found, they are taken for cumulative sums, and none is returned.
@@ -149,9 +153,22 @@ def ordered_columns(X: Array, n_features: int, most: int) -> list[int]:
     n = len(X)
     if n < 2 or not is_unlikely(n, 2 * n_features, np.inf):
         return []
-    is_ordered = (X[1:] > X[:-1]).all(axis=0) | (X[1:] < X[:-1]).all(axis=0)
-    at: list[int] = np.flatnonzero(is_ordered).tolist()
+    rises, falls = (X[1:] > X[:-1]).all(axis=0), (X[1:] < X[:-1]).all(axis=0)
+    is_ordered: Mask = np.asarray(rises | falls)
+    at = [j for j in range(X.shape[1]) if is_ordered[j] or _is_nearly_ordered(X[:, j])]
     return at if len(at) <= most else []
+
+
+def _is_nearly_ordered(x: Array) -> bool:
+    """Whether the values (n,) follow the order of the rows, except for a few."""
+    there = np.flatnonzero(~np.isnan(x))
+    distinct, index, counts = np.unique(x[there], return_inverse=True, return_counts=True)
+    if there.size < max(FEWEST_ORDERED, (1 - MOST_UNORDERED) * x.size):
+        return False
+    if distinct.size * MOST_EQUAL < there.size:
+        return False
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[index]
+    return bool(abs(np.corrcoef(ranks, there)[0, 1]) >= ORDERED)
 
 
 def _are_rising(columns: Array) -> Mask:
