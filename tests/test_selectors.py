@@ -361,6 +361,6 @@ def test_public_names_alone_are_listed():
 
 def test_help_shows_what_a_method_takes_before_what_all_take():
     names = list(inspect.signature(dhsic.BAHSIC).parameters)
-    assert names[:4] == ["n_features_to_select", "interactions", "step", "kernel"]
+    assert names[:5] == ["n_features_to_select", "interactions", "balance", "step", "kernel"]
     assert names[-1] == "memory_limit"
     assert sorted(names) == sorted(dhsic.BAHSIC().get_params())

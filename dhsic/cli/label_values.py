@@ -56,17 +56,25 @@ def check_values(job: SelectJob, name: str, values: Array, column: Array, path: 
         advice = "pass --label-kernel multiclass" if is_label else "give them other names"
         refuse_lookalikes(written, column, advice)
     notes = [_check_words(job, name, column, called, "class" if is_label else "group")]
-    if is_label and not are_classes:
-        notes += [refuse_dates(written, column, "class", "pass --label-kernel multiclass")]
-        refuse_measured(written, column, "class", "pass --label-kernel multiclass")
-    elif not is_label:
-        notes += [refuse_dates(written, column, "group")]
-        if name not in job.category:
-            refuse_measured(written, column, "group")
+    if not are_classes:
+        notes += [_check_measured(job, name, written, column)]
     if not is_label and values.dtype.kind == "O":
         several = "if they are different groups, give them names that differ in more than that."
         refuse_alike(f"Values of {called}", "names of groups", column[column != ""], several)
     return [*filter(None, notes)]
+
+
+def _check_measured(job: SelectJob, name: str, written: WrittenColumn, column: Array) -> str:
+    """Refuse dates and measurements (m,) that are text; return a note on dates that are batches."""
+    if name in job.target:
+        remedy = "pass --label-kernel multiclass"
+        note = refuse_dates(written, column, "class", remedy)
+        refuse_measured(written, column, "class", remedy)
+        return note
+    note = refuse_dates(written, column, "group")
+    if name not in job.category:  # declared to be groups
+        refuse_measured(written, column, "group")
+    return note
 
 
 def _refuse_merged(written: WrittenColumn, column: Array) -> None:
