@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -421,3 +422,40 @@ def test_few_males_that_count_0_or_1_are_said(tmp_path):
 def test_other_tables_have_no_such_note(single, n_on_x, tmp_path):
     path = raw_table(tmp_path / "x.raw", single=single, n_on_x=n_on_x)
     assert "males (SEX 1) count 0 or 1" not in " ".join(run("inspect", path).stdout.split())
+
+
+# -- row numbers with slips ------------------------------------------------------------------------
+
+
+def with_a_blank(rows):
+    return np.where(rows == 7, np.nan, rows)
+
+
+def with_a_slip(rows):
+    return np.where(rows == 7, 700, rows)
+
+
+def in_boxes(rows):
+    return rows // 10
+
+
+@pytest.mark.parametrize("spoilt", [with_a_blank, with_a_slip, in_boxes])
+def test_numbers_that_nearly_follow_the_rows_are_said(spoilt):
+    rng, m = np.random.default_rng(3), 160
+    y = np.arange(m) >= m // 2
+    data = pd.DataFrame(rng.normal(size=(m, 9)) + y[:, None] * [0, 0, 1, *[0] * 6]).add_prefix("g")
+    data["case_no"] = spoilt(np.arange(1.0, m + 1))
+    with pytest.warns(UserWarning, match="'case_no', among the best features, looks like row"):
+        association(data, y)
+    shuffled = rng.permutation(m)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        association(data.drop(columns="case_no").iloc[shuffled], y[shuffled])
+
+
+def test_covariates_far_from_all_others_are_said():
+    rng, m = np.random.default_rng(3), 160
+    ages = rng.integers(30, 80, m).astype(float)
+    ages[[3, 9]] = 720
+    with pytest.warns(UserWarning, match="2 values of covariates lie extremely far from all"):
+        association(rng.normal(size=(m, 4)), rng.normal(size=m), covariates=ages[:, None])

@@ -126,3 +126,12 @@ NAMES = {
 def test_names_are_no_measurements(kind):
     distinct = [text.replace("2", f"2{i}") for i in range(10, 16) for text in NAMES[kind]]
     dhsic.test_features(X, np.resize(np.array(distinct), M))
+
+
+def test_dates_with_two_digits_of_the_year_have_a_sentence_on_the_century():
+    days = (pd.Timestamp("1941-03-05") + pd.to_timedelta(97 * np.arange(M), unit="D")).strftime
+    with pytest.raises(dhsic.InputError, match="are read as 1969 to 2068"):
+        dhsic.test_features(X, days("%d/%m/%y").to_numpy())
+    with pytest.raises(dhsic.InputError, match="are dates") as error:
+        dhsic.test_features(X, days("%d/%m/%Y").to_numpy())
+    assert "1969" not in str(error.value)

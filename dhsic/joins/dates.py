@@ -77,10 +77,16 @@ def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = L
         )
     month_first = [way for way in formats[1:] if way.startswith("%m")]
     which = f" (format={month_first[0]!r} if the month comes first)" if month_first else ""
+    century = (
+        " Years of two digits are read as 1969 to 2068, so correct earlier ones first, such as "
+        "years of birth."
+        if "%y" in formats[0]
+        else ""
+    )
     raise InputError(
         f"Values of {column.called} are dates ({shown}): {n} different dates in {counts.sum():,} "
         f"samples, so each date would be its own {group}. Convert the dates to numbers of days: "
-        f"{column.rewritten(days_of(formats[0]))}{which}. If they are names, {remedy}."
+        f"{column.rewritten(days_of(formats[0]))}{which}.{century} If they are names, {remedy}."
     )
 
 

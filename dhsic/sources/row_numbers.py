@@ -30,9 +30,10 @@ PER_COUNT = 20
 
 #: Function that returns the values (n, c) of a table at some rows and columns.
 Values = Callable[[tuple[slice, Index | slice]], Array]
-#: Features that nearly follow the order of the rows: minimum rank correlation with it, minimum
-#: number of values, maximum share of missing values, and maximum mean number of equal values.
-ORDERED, FEWEST_ORDERED, MOST_UNORDERED, MOST_EQUAL = 0.98, 30, 0.1, 12
+#: Features that nearly follow the order of the rows: minimum rank correlation with it, minimum share
+#: of steps in one direction, minimum number of values, maximum share of missing values, and maximum
+#: mean number of equal values.
+ORDERED, IN_ORDER, FEWEST_ORDERED, MOST_UNORDERED, MOST_EQUAL = 0.9, 0.85, 30, 0.1, 12
 
 
 class RisingFeatures:
@@ -141,7 +142,8 @@ def ordered_columns(X: Array, n_features: int, most: int) -> list[int]:
     """Positions of columns of X that increase from row to row, or decrease from row to row.
 
     Values need not be whole numbers. Some may be missing, equal, or out of order, as typing errors
-    are, if the rank correlation with the order of rows is at least `ORDERED`.
+    are, if the rank correlation with the order of rows is at least `ORDERED`, and the share of steps
+    in one direction at least `IN_ORDER`.
 
     `n_features` is the number of features that the columns were chosen from. If more than `most`
     columns are found, they are taken for cumulative sums, and none is returned.
@@ -166,6 +168,9 @@ def _is_nearly_ordered(x: Array) -> bool:
     if there.size < max(FEWEST_ORDERED, (1 - MOST_UNORDERED) * x.size):
         return False
     if distinct.size * MOST_EQUAL < there.size:
+        return False
+    steps = np.diff(x[there])
+    if max((steps >= 0).mean(), (steps <= 0).mean()) < IN_ORDER:
         return False
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[index]
     return bool(abs(np.corrcoef(ranks, there)[0, 1]) >= ORDERED)
