@@ -30,9 +30,9 @@ PER_COUNT = 20
 
 #: Function that returns the values (n, c) of a table at some rows and columns.
 Values = Callable[[tuple[slice, Index | slice]], Array]
-#: Features that nearly follow the order of the rows: minimum rank correlation with it, minimum share
-#: of steps in one direction, minimum number of values, maximum share of missing values, and maximum
-#: mean number of equal values.
+#: Features that nearly follow the order of the rows: minimum rank correlation with it, minimum
+#: share of steps in one direction, minimum number of values, maximum share of missing values, and
+#: maximum mean number of equal values.
 ORDERED, IN_ORDER, FEWEST_ORDERED, MOST_UNORDERED, MOST_EQUAL = 0.9, 0.85, 30, 0.1, 12
 
 
