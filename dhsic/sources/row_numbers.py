@@ -142,8 +142,8 @@ def ordered_columns(X: Array, n_features: int, most: int) -> list[int]:
     """Positions of columns of X that increase from row to row, or decrease from row to row.
 
     Values need not be whole numbers. Some may be missing, equal, or out of order, as typing errors
-    are, if the rank correlation with the order of rows is at least `ORDERED`, and the share of steps
-    in one direction at least `IN_ORDER`.
+    are, if the rank correlation with the order of rows is at least `ORDERED`, and the share of
+    steps in one direction at least `IN_ORDER`.
 
     `n_features` is the number of features that the columns were chosen from. If more than `most`
     columns are found, they are taken for cumulative sums, and none is returned.
