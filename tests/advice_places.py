@@ -32,7 +32,7 @@ ON_DATA = """
     cli/select.py: _supposed plan
     joins/covariates.py: design design_of
     joins/filters.py: Filters._check of_diploids
-    joins/labels.py: _check_each_other _columns_apart _refuse_texts
+    joins/labels.py: _check_each_other _columns_apart
     joins/mixed_values.py: check_mixed
     joins/places.py: Place.holds features_at
     joins/regions.py: Regions.holding _parsed
