@@ -86,7 +86,7 @@ def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = L
     raise InputError(
         f"Values of {column.called} are dates ({shown}): {n} different dates in {counts.sum():,} "
         f"samples, so each date would be its own {group}. Convert the dates to numbers of days: "
-        f"{column.rewritten(days_of(formats[0]))}{which}.{century} If they are names, {remedy}."
+        f"{column.rewritten(days_of(formats[0]))}{which}. If they are names, {remedy}.{century}"
     )
 
 
