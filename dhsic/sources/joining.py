@@ -526,17 +526,16 @@ def _refuse_other_samples(part: Part, ours: pd.Index, other: Part, theirs: pd.In
         if len(names)
     )
     n = int(ours.isin(theirs).sum())
-    about, n_alike = difference(map(str, only[1][1]), map(str, only[0][1]))
-    remedy = (
-        "Pass intersect_samples=True to use only the samples that all files have, or restore the "
-        "files."
+    differ = (
+        f"{other.name} does not have the same samples as {part.name}: {n:,} are in both, {listed}."
     )
+    about, n_alike = difference(map(str, only[1][1]), map(str, only[0][1]))
     if 2 * n_alike > len(only[1][1]):
-        remedy = (
-            f"{about.replace('in the data', f'in {part.short}')} Write the names in the same way "
-            "in all files."
+        raise InputError(
+            f"{differ} {about.replace('in the data', f'in {part.short}')} Write the names in the "
+            "same way in all files."
         )
     raise InputError(
-        f"{other.name} does not have the same samples as {part.name}: {n:,} are in both, {listed}. "
-        f"{remedy}"
+        f"{differ} Pass intersect_samples=True to use only the samples that all files have, or "
+        "restore the files."
     )
