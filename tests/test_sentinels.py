@@ -570,6 +570,7 @@ def test_counts_have_no_codes():
     assert sum(map(bool, found)) <= 3  # of 720
 
 
+@pytest.mark.filterwarnings("default")  # also far from all others
 @pytest.mark.parametrize(
     ("codes", "is_refused"),
     [([999], True), ([99999], True), ([99, 99], True), ([99], False), ([-1], True), ([102], False)],
