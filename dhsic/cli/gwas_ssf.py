@@ -190,8 +190,8 @@ def _notes(path: str, result: xr.Dataset, *, is_log: bool, is_ref_known: bool) -
         )
     if not is_ref_known:
         notes.append(
-            f"ref_allele is {MISSING}, because a .bim file does not tell which allele is that of "
-            "the reference genome"
+            f"ref_allele is {MISSING}, because a .bim file does not say which of the two alleles "
+            "the reference genome has"
         )
     if "allele_frequency" not in result:
         notes.append(

@@ -140,7 +140,7 @@ def convert(
         na=na,
     )
     X = expanded(X)
-    matrix, content = _opened(X, options, intersect_samples)
+    matrix, content = _opened(X, options, intersect_samples=intersect_samples)
     d, m = matrix.shape[:2]
     chunks = good_chunks(d, m, matrix.value_bytes)
     passes, max_values = _planned(matrix, chunks, memory_limit)
@@ -210,9 +210,7 @@ def _place(out: str | PathLike[str], *, overwrite: bool) -> Path:
 
 
 def _opened(
-    X: Any,
-    options: OpenOptions,
-    intersect_samples: bool = False,  # noqa: FBT001, FBT002  # passed by one caller
+    X: Any, options: OpenOptions, *, intersect_samples: bool
 ) -> tuple[AbstractMatrix, Content]:
     """Open the data; return the matrix, and its metadata and labels."""
     if opener_of(X) is open_table:

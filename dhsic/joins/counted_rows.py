@@ -62,8 +62,8 @@ class Count(NamedTuple):
 def refuse_other_start(what: str, key: Key, ours: Array, rewriting: Callable[[str], str]) -> None:
     """Refuse names that count from 0 in the table and from 1 in the data, or the reverse.
 
-    Both must have a number that the other side lacks; if the range of one lies within that of the
-    other, the numbers may be the same samples.
+    The table and the data must each have a number that the other lacks. If all numbers of one lie
+    between the smallest and the largest of the other, they may be the same samples.
 
     Parameters
     ----------

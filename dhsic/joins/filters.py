@@ -103,9 +103,9 @@ class Filters:
         features with more than 10% missing values.
     min_info : float, optional
         Minimum imputation quality, such as 0.8, in the remaining samples: the variance of the
-        dosages divided by that of genotypes of the same allele frequency in Hardy-Weinberg
-        equilibrium (the R2 of MaCH and minimac; PLINK 2's --mach-r2-filter). On X it is computed in
-        females; features on Y and MT are kept. The values must be imputed dosages.
+        dosages divided by 2p(1-p), the variance of genotypes with the allele frequency p in
+        Hardy-Weinberg equilibrium (the R2 of MaCH and minimac; PLINK 2's --mach-r2-filter). On X it
+        is computed in females; features on Y and MT are kept. The values must be imputed dosages.
     hwe : float, optional
         Minimum p-value of the exact test of Hardy-Weinberg equilibrium, such as 1e-6, in the
         remaining samples; on X only females are tested, if sexes are known. The values must be

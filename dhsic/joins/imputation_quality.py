@@ -1,7 +1,8 @@
 """Imputation quality of dosages: the R2 of MaCH and minimac, as in PLINK 2's --mach-r2-filter.
 
-It is the variance of the dosages, divided by that of genotypes of the same allele frequency in
-Hardy-Weinberg equilibrium: about 1 for genotypes that are known, 0 for dosages without information.
+It is the variance of the dosages, divided by 2p(1-p), the variance of genotypes with the allele
+frequency p in Hardy-Weinberg equilibrium: about 1 for genotypes that are known, 0 for dosages
+without information.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def _conversion_of(distinct: list[str]) -> tuple[str, str, str]:
     if conversion := durations_of(distinct) or _ranges_of(distinct):
         return conversion
     change = numbers_of(distinct)
-    return "numbers with a unit", "numbers without it", change and _NUMERIC.format(change)
+    return "numbers with a unit", "numbers without the unit", change and _NUMERIC.format(change)
 
 
 def _tell_numerals(

@@ -129,7 +129,7 @@ class AbstractReader(ABC):
         self.columns: Index | None = None
         #: Scaling of features by their matrices, if the source joins several.
         self.block_scaling: BlockScaling | None = None
-        #: Factors by which this scaling differs from that of the first pass, (d,).
+        #: Factors (d,) that turn the scaling of the first pass into this one.
         self.block_factors: Float | None = None
         self._scaling: Scaling | None = None
         self._sent: ScaledSource | None = None

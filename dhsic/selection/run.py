@@ -514,15 +514,15 @@ class SelectionRun:
 
         Call it only after the values were inspected.
         """
-        told = f"{self.values}; features are centred, {SCALED[self.standardizes]}"
+        described = f"{self.values}; features are centred, {SCALED[self.standardizes]}"
         scaling = self.block_scaling
         if scaling is not None and self.feature_blocks is not None:
             names = self.feature_blocks.names
             unscaled = [names[number] for number in np.flatnonzero(scaling.is_unscaled)]
-            told += f"; not scaled: {abbreviate(unscaled)}" if unscaled else ""
-            told += "; weighted so that every matrix has the same share" * scaling.balance
+            described += f"; not scaled: {abbreviate(unscaled)}" if unscaled else ""
+            described += "; weighted so that every matrix has the same share" * scaling.balance
         one_hot = one_hot_sentence(self.passed_source)
-        return f"{told}. {one_hot}" if one_hot else told
+        return f"{described}. {one_hot}" if one_hot else described
 
     def on_worker(
         self, memory: WorkerMemory | None = None, state_bytes: int | None = None

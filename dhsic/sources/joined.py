@@ -7,7 +7,7 @@ that sums, and rankings, are the same bit for bit. Otherwise no block extends ov
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -227,11 +227,8 @@ class JoinedSource(AbstractSource):
             for part, columns in zip(self.parts, each, strict=True):
                 unnamed = Column(part.source.n_features, np.dtype(object), partial(_numbered, part))
                 columns.setdefault(NAME, unnamed)
-        shared = [name for name in each[0] if all(name in columns for columns in each)]
         joint = {
-            name: self._column([columns[name] for columns in each])
-            for name in shared
-            if name != STORED
+            name: self._column([columns[name] for columns in each]) for name in _shared_names(each)
         }
         if self.block_names:
             read = partial(_block_names, self.block_names, self.starts)
@@ -264,11 +261,8 @@ class JoinedSource(AbstractSource):
 
     def _coords(self) -> dict[str, Array]:
         each = [part.source.feature_coords() for part in self.parts]
-        shared = [name for name in each[0] if all(name in coords for coords in each)]
         joint = {
-            name: np.concatenate([coords[name] for coords in each])
-            for name in shared
-            if name != STORED
+            name: np.concatenate([coords[name] for coords in each]) for name in _shared_names(each)
         }
         if self.block_names:
             joint[BLOCK] = _block_names(self.block_names, self.starts, slice(None))
@@ -351,6 +345,11 @@ def parts_of(source: AbstractSource) -> tuple[Part, ...]:
     """Return the parts of a source, or of the source of which it is a view; () if not joined."""
     whole = whole_of(source)
     return whole.parts if isinstance(whole, JoinedSource) else ()
+
+
+def _shared_names(each: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names of the coordinates of features that all parts have, except the internal one."""
+    return [n for n in each[0] if n != STORED and all(n in coords for coords in each)]
 
 
 def _is_even(source: AbstractSource, blocks: tuple[Block, ...], width: int) -> bool:

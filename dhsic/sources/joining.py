@@ -262,8 +262,8 @@ def _check_chromosomes(parts: Sequence[Part], places: Sequence[Places]) -> None:
         if here.only not in (name, OF_PLINK.get(name)) and OF_PLINK.get(here.only) != name:
             raise InputError(
                 f"{part.name} is named after chromosome {name}, but all of its variants are on "
-                f"chromosome {here.only}: it, or its .bim or .pvar, may be that of another "
-                "chromosome. Restore the file, or rename it if its content is right."
+                f"chromosome {here.only}. The file, or its .bim or .pvar, may belong to another "
+                "chromosome: restore it. If its content is right, rename it."
             )
 
 

@@ -296,15 +296,18 @@ def open_source(
         categories=categories,
     )
     if is_several(X):
-        return _open_parts(X, options, missing_code, pass_only, intersect_samples)
-    return _open_one(X, options, missing_code, pass_only)
+        return _open_parts(
+            X, options, missing_code, pass_only=pass_only, intersect_samples=intersect_samples
+        )
+    return _open_one(X, options, missing_code, pass_only=pass_only)
 
 
 def _open_one(
     X: Any,
     options: OpenOptions,
     missing_code: Any,
-    pass_only: bool,  # noqa: FBT001  # as passed to `open_source`
+    *,
+    pass_only: bool,
 ) -> AbstractSource:
     """Open data that are not several files."""
     several = _codes_of(missing_code)
@@ -340,8 +343,9 @@ def _open_parts(
     X: Sequence[Any],
     options: OpenOptions,
     missing_code: Any,
-    pass_only: bool,  # noqa: FBT001  # as passed to `open_source`
-    intersect_samples: bool,  # noqa: FBT001
+    *,
+    pass_only: bool,
+    intersect_samples: bool,
 ) -> AbstractSource:
     """Open several matrices, and join them along the features."""
     if options.na and not is_text(X):
@@ -359,9 +363,11 @@ def _open_parts(
             is_part=True,
         )
         if is_several(x):
-            source = _open_parts(x, own, missing_code, pass_only, intersect_samples)
+            source = _open_parts(
+                x, own, missing_code, pass_only=pass_only, intersect_samples=intersect_samples
+            )
         else:
-            source = _open_one(x, own, missing_code, pass_only)
+            source = _open_one(x, own, missing_code, pass_only=pass_only)
         if pass_only and isinstance(source, SubsetSource):  # the joint source is filtered instead
             passing_of[id(source.base)] = source
             source = source.base

@@ -139,7 +139,8 @@ class Decoded:
             except UnicodeDecodeError as error:
                 raise DataError(
                     f"{self.path} has text that is not UTF-8 ({error}). Restore it, or convert it: "
-                    "iconv -f latin1 -t utf-8"
+                    f"bcftools view {shlex.quote(str(self.path))} | iconv -f latin1 -t utf-8 > "
+                    "NEW.vcf"
                 ) from error
             except OSError as error:
                 if self.folder.is_dir():  # another worker was faster
@@ -287,8 +288,8 @@ def _check_end(path: Path) -> None:
         if file.read() == BGZIP_END:
             return
     raise DataError(
-        f"{path} has no end: it is incomplete, because its last block is not that of bgzip. Copy "
-        "or write it again."
+        f"{path} has no end: it is incomplete, because it lacks the block with which bgzip ends a "
+        "file. Copy or write it again."
     )
 
 
