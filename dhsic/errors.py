@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 
@@ -64,3 +66,14 @@ def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
             at = level
         outer = outer.f_back
     warnings.warn(sentence, category, stacklevel=at)
+
+
+@contextmanager
+def prefix_errors(name: str) -> Iterator[None]:
+    """Prefix error messages with the name of a run or of a matrix, if it has one."""
+    try:
+        yield
+    except InputError as error:
+        if not name or str(error).startswith(f"{name}: "):
+            raise
+        raise InputError(f"{name}: {error}") from error

@@ -33,6 +33,10 @@ def standardised(values):
     return (values - values.mean()) / values.std()
 
 
+def standardised_columns(frame):
+    return (frame - frame.mean()) / frame.std(ddof=0)
+
+
 def matrices(sizes=(40, 300, 10), m=M, seed=0):
     """Draw expression, methylation and dosages, and labels that depend on one feature of each."""
     rng = np.random.default_rng(seed)
@@ -182,6 +186,30 @@ def test_each_matrix_has_its_own_scaling():
     others, _ = measure(pd.concat([METH, RNA], axis=1).T.to_numpy(), None, standardize=PRESENCE)
     np.testing.assert_allclose(scaling.scale[~is_snp], others.scale)
     assert "not scaled: snp" in blocks.values_told()
+
+
+@CODES
+@pytest.mark.parametrize("method", [dhsic.CCM, dhsic.FeatureWeighting])
+def test_methods_of_weights_scale_each_matrix_for_itself(method):
+    missing = SNP.replace(-1, np.nan)
+    one = pd.concat([standardised_columns(METH), standardised_columns(RNA), missing], axis=1)
+    options = {"n_features_to_select": 5, "max_iterations": 200, "progress": False}
+    found = method(**options).fit(DATA, Y).result_["score"].to_numpy()
+    expected = method(**options, standardize=False).fit(one, Y).result_["score"].to_numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:X holds")
+def test_codes_are_missing_in_their_matrix_for_pairs_and_components():
+    declared = DATA | {"snp": SNP.replace(-1, np.nan)}
+    rna = RNA - 1.0
+    rna.iloc[0, 0] = -1.0  # a value, not a code
+    components = [
+        dhsic.pca(data | {"rna": rna}, 2)["eigenvalue"].to_numpy() for data in (DATA, declared)
+    ]
+    np.testing.assert_array_equal(*components)
+    pairs = [dhsic.find_pairs(data | {"rna": rna}, Y, n_pairs=5) for data in (DATA, declared)]
+    pd.testing.assert_frame_equal(*[found.to_dataframe() for found in pairs])
 
 
 def test_balance_gives_all_blocks_the_same_mean_squared_distance():

@@ -22,7 +22,7 @@ from dhsic.criteria.independence import LOG_10
 from dhsic.criteria.multiscale import Multiscale
 from dhsic.criteria.rare import missing_as_commonest
 from dhsic.criteria.weighted import WeightedSamples
-from dhsic.errors import InputError, warn
+from dhsic.errors import InputError, prefix_errors, warn
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.linalg.directions import PANEL, Directions
 from dhsic.linalg.residual_covariance import variance_ratios
@@ -32,6 +32,7 @@ from dhsic.passes.reader import Reader, Reporter
 from dhsic.runtime.base import AbstractRuntime, Job, Jobs
 from dhsic.sources import AbstractSource
 from dhsic.sources.categories import codes_at
+from dhsic.sources.feature_blocks import FeatureBlocks
 from dhsic.sources.scaling import (
     MISSING,
     Codes,
@@ -41,7 +42,7 @@ from dhsic.sources.scaling import (
     missing_mask,
     scaling_of,
 )
-from dhsic.sources.values import KEEPING, Census, ValueKind, recoded
+from dhsic.sources.values import KEEPING, BlockKinds, Census, ValueKind, recoded
 from dhsic.sources.views import checksums
 
 #: Maximum number of values in the data for which a plan examines all of them.
@@ -377,12 +378,29 @@ def look_at(
     """Determine the kind of the values of a source.
 
     A few blocks are read, of the samples `rows` and the `features` (default: all). If their values
-    look like dosages, all blocks are read, unless the format declares the kind. Raises the errors
-    of `ValueKind.judged`.
+    look like dosages, all blocks are read, unless the format declares the kind. Each of several
+    joined matrices has its own kind. Raises the errors of `ValueKind.judged`.
     """
     declared = ValueKind.declared(source)
     if declared is not None:
         return declared
+    blocks = FeatureBlocks.of(source)
+    if blocks is not None:
+        kinds = []
+        for number, (name, part) in enumerate(zip(blocks.names, blocks.parts, strict=True)):
+            own = blocks.features_of(source, number, features)
+            with prefix_errors(name):
+                kinds.append(
+                    look_at(
+                        part.source,
+                        runtime,
+                        part.take(rows),
+                        own,
+                        whole=whole,
+                        as_they_are=as_they_are,
+                    )
+                )
+        return BlockKinds.of(blocks.names, kinds)
     reader, census = loading or Reader(source, runtime, rows), TakeCensus(rows)
     every = np.arange(source.n_features, dtype=np.int64) if features is None else features
     tally, remaining = look_at_few(reader, census, reader.jobs(every, tags=every))

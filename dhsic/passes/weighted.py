@@ -35,6 +35,7 @@ from dhsic.passes.jobs import grouped
 from dhsic.passes.reader import Reader, Reporter
 from dhsic.runtime.base import AbstractRuntime, Job, Jobs
 from dhsic.sources import AbstractSource
+from dhsic.sources.feature_blocks import BlockScaling
 from dhsic.sources.scaling import Scale, Scaling
 
 
@@ -53,8 +54,10 @@ class WeightedSource:
         standardize: Scale = True,
         seed: int = 0,  # determines the random directions
         memory: int | None = None,
+        block_scaling: BlockScaling | None = None,
     ) -> None:
         self._all = Reader(source, runtime, rows, memory)
+        self._all.block_scaling = block_scaling
         self._few: Reader | None = None
         self._standardize, self._seed = standardize, seed
         #: Numbers of the features that vary, known after `measure`; weights are in their order.

@@ -16,13 +16,14 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
+from dhsic.errors import prefix_errors
 from dhsic.memory import MemoryEstimate
 from dhsic.passes.shared_scan import ScanCoordinator, same_samples
 from dhsic.results.schema import Outcome
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection import conductor
 from dhsic.selection.progress import Progress
-from dhsic.selection.run import SelectionRun, cache_budget, prefix_errors
+from dhsic.selection.run import SelectionRun, cache_budget
 from dhsic.selection.stages import after, parts_of, stages_of
 from dhsic.sources.views import ChecksummedSource
 

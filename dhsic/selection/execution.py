@@ -10,12 +10,13 @@ from dataclasses import replace
 import xarray as xr
 
 from dhsic.accelerator import scored_on
+from dhsic.errors import prefix_errors
 from dhsic.results.schema import FeatureMetadata, to_dataset
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection.batch import outcomes_of
 from dhsic.selection.cross_validation import Validation
 from dhsic.selection.request import Announce, Request
-from dhsic.selection.run import SelectionRun, prefix_errors
+from dhsic.selection.run import SelectionRun
 from dhsic.selection.suspects import warn_of_suspects
 
 

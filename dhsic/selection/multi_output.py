@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 
 from dhsic._typing import Array, Mask
-from dhsic.errors import InputError
+from dhsic.errors import InputError, prefix_errors
 from dhsic.joins.frame_rows import id_columns
 from dhsic.joins.labels import as_labels
 from dhsic.joins.targets import names_said
@@ -29,7 +29,7 @@ from dhsic.results.tables import OF_RUNS
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection.execution import results_of
 from dhsic.selection.request import Announce, Request
-from dhsic.selection.run import Method, prefix_errors
+from dhsic.selection.run import Method
 from dhsic.sources.opening import is_table
 
 #: Variables that depend on the data and the samples alone.

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -18,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from dhsic._typing import Array, Float, Index, Mask
+from dhsic._typing import Array, Float, Index
 from dhsic.algorithms import how_many
 from dhsic.errors import InputError, warn
 from dhsic.hsic import checked_weights
@@ -44,7 +43,7 @@ from dhsic.sources.categories import (
 from dhsic.sources.feature_blocks import BlockScaling, FeatureBlocks, FloatBlocks
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.scaling import PRESENCE, Scale, Scaling
-from dhsic.sources.values import KEEPING, ValueKind, recoded, values_of_blocks
+from dhsic.sources.values import KEEPING, BlockKinds, ValueKind, recoded
 from dhsic.sources.views import ShadowedSource
 
 logger = logging.getLogger("dhsic")
@@ -160,17 +159,6 @@ class Groups:
 def cache_budget(budget: int | None) -> int:
     """Size of the feature cache in bytes; a default if `budget` is None."""
     return COMPACT_BYTES if budget is None else budget
-
-
-@contextmanager
-def prefix_errors(name: str) -> Iterator[None]:
-    """Prefix error messages with the name of a run, if it has one."""
-    try:
-        yield
-    except InputError as error:
-        if not name or str(error).startswith(f"{name}: "):
-            raise
-        raise InputError(f"{name}: {error}") from error
 
 
 class Method(ABC):
@@ -305,8 +293,6 @@ class SelectionRun:
     values: ValueKind | None = None
     #: Blocks of the features, if the source joins several matrices.
     feature_blocks: FeatureBlocks | None = None
-    #: Blocks that hold genotype dosages, (B,); None until the values are inspected.
-    dosage_blocks: Mask | None = None
     #: Original source, if the inspection replaced `source`.
     given: AbstractSource | None = None
     #: Features in memory, if they were loaded while their values were inspected.
@@ -424,10 +410,9 @@ class SelectionRun:
         inspected, keeps = self.source, load is not None and self.selector.keeps_features
         if self.table is not None or inspected.levels:
             return self._with_kind_of_numbers(runtime, whole=whole)
-        if self.feature_blocks is not None:
-            return self._with_kinds_of_blocks(self.feature_blocks, runtime, whole=whole)
         if isinstance(inspected, ShadowedSource):  # shadow features have the same values
             inspected, keeps = inspected.base, False
+        keeps = keeps and self.feature_blocks is None
         loading = Reader(self.source, runtime, self.rows, load) if keeps else None
         values = look_at(
             inspected,
@@ -444,43 +429,22 @@ class SelectionRun:
         same = source.dtype.kind != "f" and set(values.codes) == {source.missing_code}
         loaded = None if loading is None or (values.codes and not same) else loading.loaded
         result = replace(self, source=source, values=values, given=self.source, loaded=loaded)
+        if result.block_scaling is not None and np.dtype(source.dtype).kind != "f":
+            result = replace(result, source=FloatBlocks(source, {}))
         if self.announce is None:  # `announce` reports them otherwise
             logger.info("%s", result.values_told())
         return result
-
-    def _with_kinds_of_blocks(
-        self, blocks: FeatureBlocks, runtime: AbstractRuntime, *, whole: bool
-    ) -> Self:
-        """Inspect the values of each block of features, see `with_value_kind`."""
-        base = self.source.base if isinstance(self.source, ShadowedSource) else self.source
-        kinds = []
-        for number, part in enumerate(blocks.parts):
-            with prefix_errors(blocks.names[number]):
-                features = blocks.features_of(base, number)
-                rows = part.take(self.rows)
-                kinds.append(look_at(part.source, runtime, rows, features, whole=whole))
-        values = values_of_blocks(blocks.names, kinds)
-        if values.codes and self.announce is None:
-            warn(f"X holds {values}. {KEEPING}")
-        run = replace(self, values=values, dosage_blocks=np.array([kind.dosages for kind in kinds]))
-        codes = {number: [*kind.codes] for number, kind in enumerate(kinds)}
-        is_float = np.dtype(self.source.dtype).kind == "f"
-        if values.codes or (run.block_scaling is not None and not is_float):
-            source = FloatBlocks(self.source, blocks.codes, codes)
-            run = replace(run, source=source, given=self.source)
-        if self.announce is None:
-            logger.info("%s", run.values_told())
-        return run
 
     @property
     def block_scaling(self) -> BlockScaling | None:
         """Scaling of features by blocks; None if they are scaled like one matrix."""
         blocks, balance = self.feature_blocks, bool(getattr(self.selector, "balance", False))
-        if blocks is None or self.dosage_blocks is None:
+        if blocks is None or not isinstance(self.values, BlockKinds):
             return None
         is_auto = isinstance(getattr(self.selector, "standardize", True), str)
-        is_unscaled = self.dosage_blocks & (is_auto and self.standardizes == PRESENCE)
-        if self.dosage_blocks.all():  # they are unscaled anyway
+        has_dosages = np.array([kind.dosages for kind in self.values.kinds])
+        is_unscaled = has_dosages & (is_auto and self.standardizes == PRESENCE)
+        if has_dosages.all():  # they are unscaled anyway
             is_unscaled = np.zeros_like(is_unscaled)
         if not (balance or is_unscaled.any()):
             return None

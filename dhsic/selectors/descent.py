@@ -137,6 +137,7 @@ class DescentSelector(Selector):
             standardize=run.standardizes,
             seed=self._seed,
             memory=budget,
+            block_scaling=run.block_scaling,
         )
         with closing(data), recording(run) as recorder:
             started = time.perf_counter()

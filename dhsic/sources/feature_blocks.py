@@ -44,23 +44,28 @@ class FeatureBlocks:
     @staticmethod
     def of(source: AbstractSource) -> FeatureBlocks | None:
         """Blocks of a source; None if its features are one matrix, or all in one block."""
-        while isinstance(source, ShadowedSource):
-            source = source.base
+        source = _without_shadows(source)
         whole = whole_of(source)
         if not isinstance(whole, JoinedSource) or not whole.block_names:
             return None
-        widths = np.diff(whole.starts)
-        codes = source.of_features(np.repeat(np.arange(widths.size), widths))
+        codes = block_codes(source)
         if np.unique(codes).size < 2:
             return None
         return FeatureBlocks(whole.block_names, codes, whole.parts)
 
-    def features_of(self, source: AbstractSource, block: int) -> Index:
-        """Positions in the matrix of a block of those features that `source` has."""
+    def features_of(self, source: AbstractSource, block: int, some: Index | None = None) -> Index:
+        """Positions in the matrix of a block of those features that `source` has.
+
+        With `some`, positions of features in `source`, only those; all if none is in the block.
+        """
+        source = _without_shadows(source)
         whole = whole_of(source)
         assert isinstance(whole, JoinedSource), "it has blocks"
-        stored = source.of_features(np.arange(whole.n_features))
-        return np.asarray(stored[self.codes == block] - whole.starts[block], dtype=np.int64)
+        here = np.flatnonzero(self.codes == block)
+        if some is not None and np.isin(here, some).any():
+            here = here[np.isin(here, some)]
+        stored = source.of_features(np.arange(whole.n_features))[here]
+        return np.asarray(stored - whole.starts[block], dtype=np.int64)
 
     def shares(self, scaling: Scaling) -> dict[str, float]:
         """Share of each block in the mean squared distance of samples, after scaling."""
@@ -76,6 +81,21 @@ class FeatureBlocks:
             members = np.flatnonzero(self.codes == block)
             out[members[np.argsort(ranks[members])]] = np.arange(1, members.size + 1)
         return out
+
+
+def block_codes(source: AbstractSource) -> Index:
+    """Position of the block of each feature (d,) of a source that joins several matrices."""
+    source = _without_shadows(source)
+    whole = whole_of(source)
+    assert isinstance(whole, JoinedSource), "it has blocks"
+    widths = np.diff(whole.starts)
+    return np.asarray(source.of_features(np.repeat(np.arange(widths.size), widths)))
+
+
+def _without_shadows(source: AbstractSource) -> AbstractSource:
+    while isinstance(source, ShadowedSource):
+        source = source.base
+    return source
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,15 +138,13 @@ class BlockScaling:
 class FloatBlocks(AbstractView):
     """Source whose values are floats, NaN if missing, with codes for missing values by block.
 
-    `codes` maps the position of a block to the numbers that mean missing in it, and `blocks_of`
-    (d,) are the blocks of the features.
+    `codes` maps the position of a block to the numbers that mean missing in it.
     """
 
-    def __init__(
-        self, base: AbstractSource, blocks_of: Index, codes: Mapping[int, Sequence[int]]
-    ) -> None:
+    def __init__(self, base: AbstractSource, codes: Mapping[int, Sequence[int]]) -> None:
         super().__init__(base)
-        self._blocks_of, self._codes = blocks_of, {b: tuple(of) for b, of in codes.items() if of}
+        self._blocks_of = block_codes(base)
+        self._codes = {b: tuple(of) for b, of in codes.items() if of}
         dtype: np.dtype[Any] = np.dtype(base.dtype)
         if dtype.kind != "f":
             dtype = np.dtype(np.float32 if dtype.itemsize <= SMALL_INTEGER else np.float64)

@@ -18,6 +18,7 @@ import numpy as np
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource
+from dhsic.sources.feature_blocks import FloatBlocks
 from dhsic.sources.scaling import missing_mask
 from dhsic.sources.text_features import TWO_DIGITS
 from dhsic.sources.views import RecodedSource
@@ -392,31 +393,37 @@ def _refuse(strays: Mapping[float, Occurrences], seen: str, others: Sequence[flo
     )
 
 
+@dataclass(frozen=True, slots=True)
 class BlockKinds(ValueKind):
-    """Kind of the values of several matrices; `because` describes each of them."""
+    """Kind of the values of several matrices: `kinds` of each; `because` describes all of them."""
+
+    kinds: tuple[ValueKind, ...] = ()
+
+    @staticmethod
+    def of(names: Sequence[str], kinds: Sequence[ValueKind]) -> BlockKinds:
+        """Combine the kinds of matrices with these names."""
+        codes: Mapping[Any, Occurrences] = {}
+        for kind in kinds:
+            own: Mapping[Any, Occurrences] = kind.codes
+            codes = _merged(codes, own)
+        named = [f"{name}: {kind}" for name, kind in zip(names, kinds, strict=True)]
+        dosages = all(kind.dosages for kind in kinds)
+        return BlockKinds(dosages, codes, "; ".join(named), tuple(kinds))
 
     def __str__(self) -> str:
         return self.because
 
 
-def values_of_blocks(names: Sequence[str], kinds: Sequence[ValueKind]) -> ValueKind:
-    """Kind of the values of several matrices, from the kind of each."""
-    codes: Mapping[Any, Occurrences] = {}
-    for kind in kinds:
-        own: Mapping[Any, Occurrences] = kind.codes
-        codes = _merged(codes, own)
-    named = [f"{name}: {kind}" for name, kind in zip(names, kinds, strict=True)]
-    dosages = all(kind.dosages for kind in kinds)
-    return BlockKinds(dosages, codes, "; ".join(named))
-
-
 def recoded(source: AbstractSource, values: ValueKind) -> AbstractSource:
     """Return a view of the source in which codes are missing; the source itself without codes.
 
-    In dosages all codes become -1, the missing code of the packed format.
+    In dosages all codes become -1, the missing code of the packed format. In several matrices each
+    code is missing only in those in which it has this meaning, and all values become floats.
     """
     if not values.codes:
         return source
+    if isinstance(values, BlockKinds):
+        return FloatBlocks(source, {b: [*kind.codes] for b, kind in enumerate(values.kinds)})
     free = values.dosages and source.missing_code is None
     return RecodedSource(source, sorted(values.codes), UNSURE if free else None)
 
