@@ -347,7 +347,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         if self.label_kernel == SELF:
             return None
         assert run.y is not None, "a method without labels says so"
-        return label_matrix(run.y, self.label_kernel, run.covariates).centred
+        return label_matrix(run.y, self.label_kernel, run.covariates, run.p).centred
 
     def smaller(self, run: SelectionRun) -> str:
         """Advice for messages: how to make m x m matrices smaller."""

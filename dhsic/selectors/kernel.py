@@ -21,7 +21,7 @@ from dhsic.engines.expected_loss import lost_of
 from dhsic.errors import InputError, warn
 from dhsic.hsic import check_statistic, checked_factored_weights, checked_weights
 from dhsic.kernels import check_bandwidth, check_solver, resolve_kernel
-from dhsic.kernels.bandwidth import resolve_bandwidth
+from dhsic.kernels.bandwidth import Median, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.linalg.symmetric import LowRankSymmetric
@@ -41,6 +41,7 @@ from dhsic.selection.marginal import (
     marginal_judge,
     marginal_test,
 )
+from dhsic.selection.cross_validation import Validation
 from dhsic.selection.progress import recording
 from dhsic.selection.rerank import (
     Reranking,
@@ -59,6 +60,12 @@ from dhsic.storage.format import FIRST_SCORES
 from dhsic.validation import SCALING, by, is_number, one_of, such
 
 SOLVERS = ("auto", "exact", "lowrank", "direct")
+
+#: Remedies for parameters that do not support weights of samples, where leaving them out is none.
+REMEDIES = {
+    "label_kernel": "Pass labels and another label kernel, or leave out the weights.",
+    "n_features_to_select": "Pass a number of features, or leave out the weights.",
+}
 
 #: Ratio of the expected loss to the one that `max_expected_loss` allows, above which a run warns.
 MISSED = 1.5
@@ -110,6 +117,24 @@ class KernelSelector(Selector, Generic[D]):
     def check_blocks(self, options: str) -> None:
         """Accept blocks, which the marginal test of every feature takes into account."""
 
+    def check_weights(self) -> None:
+        if self._kernel.scored_by == "matrix":
+            super().check_weights()
+        refused: dict[str, bool] = {
+            "rerank": self._always_again,
+            "bandwidth": isinstance(resolve_bandwidth(self.bandwidth), Median),
+            "label_kernel": self.label_kernel == SELF,
+            "interactions": self.interactions not in (None, "auto"),
+            **{name: getattr(self, name) is not None for name in ("holdout", "control", "clump_r2")},
+            "n_features_to_select": Validation.of(self.n_features_to_select) is not None,
+        }
+        for name in (name for name, is_refused in refused.items() if is_refused):
+            remedy = REMEDIES.get(name, f"Leave out {name}=, or the weights.")
+            raise InputError(
+                f"{name}={getattr(self, name)!r} does not support sample_weight (CLI: --weights). "
+                f"{remedy}"
+            )
+
     @abstractmethod
     def engines(self, run: SelectionRun, solver: str) -> EnginePlan:
         """Scoring engines of a run for a value of `solver`."""
@@ -139,6 +164,8 @@ class KernelSelector(Selector, Generic[D]):
 
     def again_from(self, run: SelectionRun) -> int:
         """Number of remaining candidates, at most, that ridge regression re-ranks; 0 for none."""
+        if run.sample_weight is not None:
+            return 0
         if isinstance(self.rerank, str):
             is_excluded = self.label_kernel in (SELF, "precomputed") or run.has_feature_groups
             if is_excluded or self.step is None or not self._kernel.has_bandwidth:
@@ -329,7 +356,7 @@ class KernelSelector(Selector, Generic[D]):
 
     def _factored(self, run: SelectionRun, labels: LabelMatrix | None) -> LowRankSymmetric:
         assert labels is not None, "data that are their own labels are scored exactly"
-        return checked_factored_weights(labels.factor(), self.statistic, run.covariates)
+        return checked_factored_weights(labels.factor(), self.statistic, run.covariates, run.p)
 
 
 def _with_marginal(order: Order, marginal: MarginalTest | str) -> Order:
