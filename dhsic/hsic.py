@@ -74,9 +74,9 @@ def weights_of_distribution(L: Float, p: Float, covariates: Array | None = None)
 
     Parameters are those of `weights`; p are positive and sum to 1.
     """
-    root = np.sqrt(p)
-    Q = weighted_basis(covariates, p)
-    return DenseSymmetric(L * np.outer(root, root)).projected(Q).matrix * np.outer(root, root)
+    root = np.sqrt(p)[:, None]
+    projected = DenseSymmetric(root * L * root.T).projected(weighted_basis(covariates, p))
+    return np.asarray(root * projected.matrix * root.T)
 
 
 def checked_weights(

@@ -246,9 +246,7 @@ TargetPart = ClassTarget | RealTargets | MixedTarget
 LabelPart = TargetPart | GivenMatrix
 
 
-def scaled_alike(
-    parts: list[TargetPart], Q: Float, p: Float | None = None
-) -> list[TargetPart]:
+def scaled_alike(parts: list[TargetPart], Q: Float, p: Float | None = None) -> list[TargetPart]:
     """Scale parts to norm 1 after projection by Q; with weights p (m,), to weighted norm 1."""
     return [part.times(1.0 / _norm_left(part, Q, p)) for part in parts]
 

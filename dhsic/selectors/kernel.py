@@ -33,6 +33,7 @@ from dhsic.passes.jobs import block_bytes
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.scorer import Choices
 from dhsic.results.schema import Order
+from dhsic.selection.cross_validation import Validation
 from dhsic.selection.marginal import (
     MANY_SAMPLES,
     MOST_TESTED,
@@ -41,7 +42,6 @@ from dhsic.selection.marginal import (
     marginal_judge,
     marginal_test,
 )
-from dhsic.selection.cross_validation import Validation
 from dhsic.selection.progress import recording
 from dhsic.selection.rerank import (
     Reranking,
@@ -118,6 +118,7 @@ class KernelSelector(Selector, Generic[D]):
         """Accept blocks, which the marginal test of every feature takes into account."""
 
     def check_weights(self) -> None:
+        """Reject parameters that do not support weights of samples."""
         if self._kernel.scored_by == "matrix":
             super().check_weights()
         refused: dict[str, bool] = {
@@ -125,7 +126,9 @@ class KernelSelector(Selector, Generic[D]):
             "bandwidth": isinstance(resolve_bandwidth(self.bandwidth), Median),
             "label_kernel": self.label_kernel == SELF,
             "interactions": self.interactions not in (None, "auto"),
-            **{name: getattr(self, name) is not None for name in ("holdout", "control", "clump_r2")},
+            **{
+                name: getattr(self, name) is not None for name in ("holdout", "control", "clump_r2")
+            },
             "n_features_to_select": Validation.of(self.n_features_to_select) is not None,
         }
         for name in (name for name, is_refused in refused.items() if is_refused):

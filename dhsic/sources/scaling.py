@@ -197,7 +197,7 @@ def weight_alike(raw: Array, mask: Mask | None, p: Float) -> Float:
     below = np.cumsum(np.take_along_axis(present, order, axis=1), axis=1)
     middle = (below < below[:, -1:] / 2).sum(axis=1, keepdims=True)
     median = np.take_along_axis(raw, np.take_along_axis(order, middle, axis=1), axis=1)
-    return np.vecdot(raw == median, present)
+    return np.asarray(np.vecdot(raw == median, present))
 
 
 def missing_mask(raw: Array, missing_code: int | None) -> Mask | None:
