@@ -37,6 +37,7 @@ from dhsic.selection.cross_validation import Validation
 from dhsic.selection.marginal import (
     MANY_SAMPLES,
     MOST_TESTED,
+    WITH_WEIGHTS,
     MarginalTest,
     marginal_bytes,
     marginal_judge,
@@ -229,6 +230,8 @@ class KernelSelector(Selector, Generic[D]):
 
         Returns the test, the reason why none is possible, or None if the method requests none.
         """
+        if run.sample_weight is not None and isinstance(self.rerank, str):
+            return WITH_WEIGHTS
         if target is None or self._always_again:
             return None
         if not self.tests_features(run):
