@@ -295,7 +295,8 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
             f"sample_weight (CLI: --weights) is not supported by {self.described()}. To select "
             "features with weights, use BAHSIC or FOHSIC; to test single features, OnePass with "
             "criterion='hsic', dhsic.test_features, or dhsic test. To give two classes of "
-            "different sizes the same weight, leave the weights out, and pass label_kernel='balanced'."
+            "different sizes the same weight, leave the weights out, and pass "
+            "label_kernel='balanced'."
         )
 
     def _check_together(self) -> None:
