@@ -45,6 +45,15 @@ def markdown(heads, rows):
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
+def replace_table(page, heads, rows):
+    """Replace the Markdown table with these heads in a page, which must have one."""
+    lines, new = page.read_text().splitlines(), markdown(heads, rows).splitlines()
+    start = lines.index(new[0])
+    length = next((k for k, line in enumerate(lines[start:]) if line[:1] != "|"), len(lines))
+    lines[start : start + length] = new
+    page.write_text("\n".join(lines) + "\n")
+
+
 def number(value, digits=1, factor=1.0):
     return "-" if np.isnan(value) else f"{factor * value:.{digits}f}"
 

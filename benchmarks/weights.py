@@ -1,26 +1,29 @@
 """Level and power of the test of single features on samples with weights.
 
-    python weights.py level --samples 100 300 1000 --draws 100
-    python weights.py power --samples 300 --draws 300
+    python weights.py level --samples 100 300 --draws 200 --features 40 --page ../docs/weights.md
+    python weights.py power --samples 300 --draws 300 --page ../docs/weights.md
 
 Level: features that are independent of the labels in a population, of which samples are drawn with
 a probability that depends on nothing, on a covariate that features and labels follow, on the label,
-or on both label and feature; weights are 1 / probability. Power: one feature, with and without
-weights.
+or on both label and feature; weights are 1 / probability. Power: one feature, by the test with
+weights, by weighted regression with the robust variance (as `svyglm` of R), and without weights.
+The table of the page that has the same heads is replaced.
 """
 
 import argparse
+from pathlib import Path
 
 import numpy as np
-from tables import markdown, number
+from scipy.stats import t as student
+from tables import markdown, number, replace_table
 
 import dhsic
 
-#: Standard deviation of the logarithm of independent weights; and size of an effect.
-SPREAD, EFFECT = 0.6, 0.25
+#: Standard deviation of the logarithm of independent weights; and sizes of effects.
+SPREAD, EFFECTS = 0.6, {"line": 0.25, "parabola": 0.45}
 #: Correlation of the first features with the covariate, and part of features that follow it.
 ON_FEATURES, FOLLOWING = 0.6, 0.2
-DESIGNS = ("independent", "covariate", "label", "label and features")
+DESIGNS = ("nothing", "covariate", "label", "label and features")
 LEVELS = (0.05, 0.001)
 
 
@@ -32,7 +35,7 @@ def chances(design, c, y, X):
 
 def drawn(rng, m, design, n, *, genotypes, classes):
     """Features (m, n) that are independent of the labels in the population, labels, and weights."""
-    size = m if design == "independent" else 6 * m
+    size = m if design == "nothing" else 6 * m
     c = rng.standard_normal(size)
     X = rng.standard_normal((size, n))
     follows = np.arange(n) < FOLLOWING * n
@@ -42,7 +45,7 @@ def drawn(rng, m, design, n, *, genotypes, classes):
         X = (X > 0.2).astype(float) + (X > 1.2)
     y = rng.standard_normal(size)
     y = (y > 0.5).astype(float) if classes else y
-    if design == "independent":
+    if design == "nothing":
         return X, y, np.exp(SPREAD * rng.standard_normal(m))
     chance = chances(design, c, (y - y.mean()) / y.std(), X)
     rows = np.flatnonzero(rng.random(size) < chance)[:m]
@@ -65,19 +68,36 @@ def level(options):
                     shares += [number(np.mean(np.array(p) < a), 4 + (a < 0.01)) for a in LEVELS]
                 rows.append([f"{m:,}", design, "two classes" if classes else "real", *shares])
                 print(*rows[-1], flush=True)
-    columns = ["samples", "sampling depends on", "label", "normal .05", ".001", "genotypes .05"]
-    print(markdown([*columns, ".001"], rows))
+    heads = ["samples", "weights depend on", "label", "normal .05", ".001", "genotypes .05"]
+    tell([*heads, ".001"], rows, options.page)
+
+
+def tell(heads, rows, page):
+    """Print a table, and put it into the page, if there is one."""
+    print(markdown(heads, rows))
+    if page is not None:
+        replace_table(page, heads, rows)
+
+
+def regression_p(x, y, weights):
+    """p-value of the slope of a weighted regression of y on x, with the robust variance."""
+    x = x - np.average(x, weights=weights)
+    residuals = y - np.average(y, weights=weights)
+    slope = (weights * x) @ residuals / ((weights * x) @ x)
+    scores = weights * x * (residuals - slope * x)
+    z = slope * ((weights * x) @ x) / np.sqrt(scores @ scores)
+    return 2 * student.sf(abs(z), len(x) - 2)
 
 
 def power(options):
     rows = []
     for m in options.samples:
-        for shape in ("line", "parabola"):
+        for shape, size in EFFECTS.items():
             rng, found = np.random.default_rng(options.seed), []
             for _ in range(options.draws):
                 x = rng.standard_normal(m)
                 effect = x if shape == "line" else (x * x - 1) / 2**0.5
-                y = EFFECT * effect + rng.standard_normal(m)
+                y = size * effect + rng.standard_normal(m)
                 weights = np.exp(SPREAD * rng.standard_normal(m))
                 n = round(float(weights.sum() ** 2 / (weights @ weights)))
                 X = x[:, None]
@@ -86,10 +106,11 @@ def power(options):
                     dhsic.test_features(X[:n], y[:n], runtime="threads"),
                     dhsic.test_features(X, y, runtime="threads"),
                 ]
-                found.append([test.p_values[0] < 0.001 for test in tests])
+                p = [test.p_values[0] for test in tests]
+                found.append(np.array([p[0], regression_p(x, y, weights), *p[1:]]) < 0.001)
             rows.append([f"{m:,}", shape, *(number(share, 2) for share in np.mean(found, axis=0))])
-    columns = ["samples", "effect", "with weights", "effective number, no weights", "no weights"]
-    print(markdown(columns, rows))
+    heads = ["samples", "effect", "with weights", "weighted regression"]
+    tell([*heads, "effective number, no weights", "no weights"], rows, options.page)
 
 
 def main():
@@ -99,6 +120,7 @@ def main():
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--features", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--page", type=Path, help="page with a table of the same heads")
     options = parser.parse_args()
     {"level": level, "power": power}[options.what](options)
 

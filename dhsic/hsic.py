@@ -8,7 +8,11 @@ An estimator maps the label matrix L to the weights W, which are computed once p
 - covariates C: L is replaced by ``R L R``, where R projects onto the complement of ``[1, C]``. This
   removes linear effects of C on the label features from W, for any data kernel. Real labels are
   replaced by their residuals after linear regression on C before L is computed
-  (`dhsic.kernels.labels`): a kernel of y itself would contain nonlinear functions of C.
+  (`dhsic.kernels.labels`): a kernel of y itself would contain nonlinear functions of C;
+- samples with weights, p = weights / their sum: ``W = P R L R' P`` with ``P = diag(p)``, where R
+  takes residuals of a weighted regression on ``[1, C]``, without C ``R = I - 1 p'``. This is HSIC
+  of the weighted distribution (a V-statistic, like eq. 4). Its rows sum to 0, too, so a method that
+  needs only W is the same with weights.
 
 If L is of low rank, so is W: ``W = U M U'`` off the diagonal. With ``R L R = B diag(w) B'``,
 
@@ -29,6 +33,7 @@ from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.linalg.covariates import covariate_basis, nothing_left, residuals
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
+from dhsic.linalg.weighted_samples import weighted_basis
 
 ESTIMATORS = ("unbiased", "biased")
 
@@ -64,9 +69,27 @@ def weights(L: Float, statistic: str = "unbiased", covariates: Array | None = No
     return np.asarray(W)
 
 
-def checked_weights(L: Float, statistic: str, covariates: Array | None) -> Float:
-    """Compute `weights`; raises an error if labels do not vary after projecting out covariates."""
-    W = weights(L, statistic, covariates)
+def weights_of_distribution(L: Float, p: Float, covariates: Array | None = None) -> Float:
+    """Weights W (m, m) of HSIC of a distribution on the samples, with probabilities p (m,).
+
+    Parameters are those of `weights`; p are positive and sum to 1.
+    """
+    root = np.sqrt(p)[:, None]
+    projected = DenseSymmetric(root * L * root.T).projected(weighted_basis(covariates, p))
+    return np.asarray(root * projected.matrix * root.T)
+
+
+def checked_weights(
+    L: Float, statistic: str, covariates: Array | None, p: Float | None = None
+) -> Float:
+    """Compute `weights`, or with p (m,) `weights_of_distribution`, which needs no `statistic`.
+
+    Raises an error if labels do not vary after projecting out covariates.
+    """
+    if p is None:
+        W = weights(L, statistic, covariates)
+    else:
+        W, statistic = weights_of_distribution(L, p, covariates), "biased"
     _check_left(float(np.abs(W).max()), float(np.abs(L).max()), len(L), statistic, covariates)
     return W
 
@@ -146,11 +169,25 @@ def factored_weights(
     return LowRankSymmetric(U, M / (m * (m - 3)), np.zeros(m))
 
 
-def checked_factored_weights(
-    L: LowRankSymmetric, statistic: str, covariates: Array | None
+def factored_weights_of_distribution(
+    L: LowRankSymmetric, p: Float, covariates: Array | None = None
 ) -> LowRankSymmetric:
-    """Compute `factored_weights`; raises the errors of `checked_weights`."""
-    W = factored_weights(L, statistic, covariates)
+    """Compute `weights_of_distribution` in low rank from a low-rank L, with its rank."""
+    root, Q = np.sqrt(p)[:, None], weighted_basis(covariates, p)
+    B = root * L.F
+    for _ in range(2):  # the second projection corrects rounding errors
+        B = B - Q @ (Q.T @ B)
+    return LowRankSymmetric.of(root * B, L.weights)
+
+
+def checked_factored_weights(
+    L: LowRankSymmetric, statistic: str, covariates: Array | None, p: Float | None = None
+) -> LowRankSymmetric:
+    """Compute the W of `checked_weights` in low rank; raises its errors."""
+    if p is None:
+        W = factored_weights(L, statistic, covariates)
+    else:
+        W, statistic = factored_weights_of_distribution(L, p, covariates), "biased"
     largest = float((np.square(L.F) @ np.abs(L.weights)).max())
     _check_left(W.norm / L.n_samples, largest, L.n_samples, statistic, covariates)
     return W

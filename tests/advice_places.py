@@ -181,6 +181,11 @@ ON_WEIGHTS = """
     selectors/onepass.py: OnePass.check_weights
 """
 
+#: Advice about weights of samples in selections.
+ON_WEIGHTED_SELECTIONS = """
+    selectors/kernel.py: KernelSelector.check_weights
+"""
+
 #: Advice about several files that are one matrix.
 ON_FILES = """
     sources/joining.py: _check_kinds _refuse_other_samples
@@ -211,6 +216,7 @@ FOLLOWED = {
     **dict.fromkeys(functions(ON_ORDINAL), "test_ordinal.py"),
     **dict.fromkeys(functions(ON_BLOCKS), "test_blocks.py"),
     **dict.fromkeys(functions(ON_WEIGHTS), "test_weights.py"),
+    **dict.fromkeys(functions(ON_WEIGHTED_SELECTIONS), "test_weighted_selections.py"),
     **dict.fromkeys(functions(ON_CENSORED), "test_advice_on_censored.py"),
     "joins/frame_rows.py:_refuse_reset": "test_frames.py",
     "selectors/bahsic.py:BAHSIC._check_balance": "test_omics.py",

@@ -4,6 +4,7 @@ Nothing here is shared with the package. Weights are positive; `p` are weights t
 """
 
 import math
+from itertools import accumulate
 from statistics import NormalDist
 
 WIDTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)
@@ -143,3 +144,77 @@ def signed_moments(Z, d):
     second = math.fsum((v - mean) ** 2 for v in values) / len(values)
     third = math.fsum((v - mean) ** 3 for v in values) / len(values)
     return mean, math.sqrt(second), third / second**1.5
+
+
+# Selections: HSIC of several features, Algorithm 1 ------------------------------------
+
+
+def scaled(x, p):
+    """Feature with weighted mean 0 and weighted deviation 1; None becomes 0."""
+    present = math.fsum(q for v, q in zip(x, p, strict=True) if v is not None)
+    mean = math.fsum(v * q for v, q in zip(x, p, strict=True) if v is not None) / present
+    centred = [0.0 if v is None else v - mean for v in x]
+    return unit(centred, p)
+
+
+def label_kernel(y, p):
+    """Kernel on classes (text or booleans), with weighted sizes, or Gaussian kernel on numbers."""
+    if isinstance(y[0], float):
+        pairs = sorted(
+            ((a - b) ** 2, q * r)
+            for a, q in zip(y, p, strict=True)
+            for b, r in zip(y, p, strict=True)
+        )
+        below = accumulate(weight for _, weight in pairs)
+        k = next(k for k, weight in enumerate(below) if weight >= 0.5)
+        width = 2 * pairs[k][0]  # the median of two independent draws
+        return [[math.exp(-((a - b) ** 2) / width) for b in y] for a in y]
+    sizes = {c: math.fsum(q for v, q in zip(y, p, strict=True) if v == c) for c in set(y)}
+    if len(sizes) == 2:
+        first = min(sizes)
+        return [
+            [(1 if (a == first) == (b == first) else -1) / sizes[a] / sizes[b] for b in y]
+            for a in y
+        ]
+    return [[(a == b) / sizes[a] for b in y] for a in y]
+
+
+def hsic_of(columns, L, p, sigma):
+    """HSIC of the weighted distribution, for scaled columns and a Gaussian or linear kernel."""
+    rows = list(zip(*columns, strict=True)) if columns else [()] * len(p)
+    if sigma is None:
+        K = [[math.fsum(a * b for a, b in zip(x, z, strict=True)) for z in rows] for x in rows]
+    else:
+        K = [[math.exp(-sigma * math.dist(x, z) ** 2) for z in rows] for x in rows]
+    m = range(len(p))
+    means = [math.fsum(p[j] * L[i][j] for j in m) for i in m]
+    mean = math.fsum(p[i] * means[i] for i in m)
+    return math.fsum(
+        p[i] * p[j] * K[i][j] * (L[i][j] - means[i] - means[j] + mean) for i in m for j in m
+    )
+
+
+def bahsic(X, y, weights, *, is_linear=False):
+    """Features by Algorithm 1, one per round, the best first, and scores, in the order of X."""
+    p = probabilities(weights)
+    L, columns = label_kernel(y, p), [scaled(x, p) for x in zip(*X, strict=True)]
+    left, scores, order = list(range(len(columns))), [0.0] * len(columns), []
+    while left:
+        sigma = None if is_linear else 1 / (2 * len(left))
+        whole = hsic_of([columns[j] for j in left], L, p, sigma)
+        falls = {
+            j: whole - hsic_of([columns[k] for k in left if k != j], L, p, sigma) for j in left
+        }
+        worst = min(left, key=falls.get)
+        scores[worst] = falls[worst]
+        left.remove(worst)
+        order.insert(0, worst)
+    return order, scores
+
+
+def fohsic_first(X, y, weights):
+    """The feature that FOHSIC adds first: the largest HSIC by itself."""
+    p = probabilities(weights)
+    L, columns = label_kernel(y, p), [scaled(x, p) for x in zip(*X, strict=True)]
+    values = [hsic_of([x], L, p, 0.5) for x in columns]
+    return values.index(max(values))

@@ -123,6 +123,32 @@ def test_ordered_categories_of_a_store(data, tmp_path):
     assert "4 classes" in told(run(*words, "--label-kernel", "multiclass"))
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_ordered_categories_of_arrow_tables_and_of_stores_made_of_them(data, tmp_path, suffix):
+    X, _, codes = data
+    path, store = tmp_path / f"t.{suffix}", tmp_path / "t.zarr"
+    frame = pd.DataFrame(X, columns=[f"g{j}" for j in range(X.shape[1])]).assign(
+        stage=categories(codes)
+    )
+    if suffix == "parquet":
+        frame.to_parquet(path, row_group_size=20)
+    else:
+        frame.to_feather(path)
+    expected = dhsic.test_features(X, categories(codes)).p_values
+    run("convert", path, store, "--not-feature", "stage")
+    frame[["stage"]].to_parquet(tmp_path / "labels.parquet")
+    np.save(tmp_path / "x.npy", X)
+    best = np.sort(expected)[:3]
+    for where in (path, store):
+        assert_array_equal(dhsic.test_features(where, "stage").p_values, expected)
+        said = run("test", where, "--target", "stage", "-n", 3, "--json")
+        assert_array_equal([row["p"] for row in json.loads(said.stdout)["selected"]], best)
+        assert "ordered levels" in told(said)
+    words = ("--labels", tmp_path / "labels.parquet", "--target", "stage", "-n", 3, "--json")
+    said = run("test", tmp_path / "x.npy", *words)
+    assert_array_equal([row["p"] for row in json.loads(said.stdout)["selected"]], best)
+
+
 def test_two_ordered_levels_are_two_classes(data):
     y = pd.Categorical(np.where(data[1] > 0, "high", "low"), ["low", "high"], ordered=True)
     found = dhsic.select(data[0], y, **FEW)

@@ -45,6 +45,7 @@ from dhsic.joins.targets import stacked
 from dhsic.joins.text import (
     check_numbers,
     is_missing,
+    levels_in_table,
     read_table,
     stripped,
     typed,
@@ -81,8 +82,7 @@ def open_with_labels(
     labels, if it is already open. `categories` is an option of `dhsic.open_source`.
     """
     table = None if job.labels is None else read_table(job.labels, remedies=REMEDIES)
-    if table is None:
-        job = _with_stored_order(job)
+    job = _with_stored_order(job)
     if before is not None:
         return _add_labels(job, before, *_columns(job, before, table))
     try:
@@ -107,10 +107,15 @@ def open_with_labels(
 
 
 def _with_stored_order(job: SelectJob) -> SelectJob:
-    """Return the job with the order of targets that are ordered categories of the store."""
+    """Return the job with the order of targets that are ordered categories of their file."""
     order = list(job.order)
     for name in job.target:
-        names = [] if name in job.levels else stored_levels(job.path, name)
+        if name in job.levels:
+            continue
+        if job.labels is not None:
+            names = levels_in_table(job.labels, name)
+        else:
+            names = stored_levels(job.path, name)
         if names and not any("," in level for level in names):
             order.append(f"{name}={','.join(names)}")
     return replace(job, order=tuple(order))

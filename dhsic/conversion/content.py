@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from os import PathLike
@@ -19,7 +19,7 @@ from dhsic.joins.variables import along_samples, anndata_of
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AbstractAnnData, AnnDataStore, axes_of
-from dhsic.sources.chunked import arrays_of, read_array, read_variable
+from dhsic.sources.chunked import LEVELS, arrays_of, read_array, read_variable
 from dhsic.sources.ids import is_id
 from dhsic.sources.joined import Part, parts_of
 from dhsic.sources.opening import on_disk, parent
@@ -131,7 +131,9 @@ class Content:
         """Add labels as variables, and names as coordinates unless an array has them already."""
         labels = names.sample_coords
         for name, values in (labels() if callable(labels) else labels).items():
-            self.values[self._free(name)] = self.dims[1:2], typed(values)
+            free_name = self._free(name)
+            self.values[free_name] = self.dims[1:2], typed(values)
+            self._add_levels(free_name, names.levels.get(name, ()))
         if POSITION in {*self.arrays, *self.values}:
             return
         for dim, names_or_reader in zip(self.dims, (names.features, names.samples), strict=False):
@@ -164,7 +166,14 @@ class Content:
                     self.left.append(f"{axis}/{name}")
                     continue
                 if len(values) == sizes[axis] and values.dtype.kind in "biufOSUT":
-                    self.values[self._free(name)] = (dim,), values
+                    free_name = self._free(name)
+                    self.values[free_name] = (dim,), values
+                    self._add_levels(free_name, frame.levels(name))
+
+    def _add_levels(self, name: str, levels: Sequence[str]) -> None:
+        """Add the levels of a variable that is an ordered category, lowest first."""
+        if levels:
+            self.about[name] = {LEVELS: [*levels]}
 
     def _add_phenotypes(self, part: Part) -> None:
         """Add the columns of the table of samples of PLINK files."""

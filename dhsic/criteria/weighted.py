@@ -43,10 +43,10 @@ from dhsic.criteria.multiscale import LEVEL_SHARES, LEVEL_WIDTHS, WidthFamily, s
 from dhsic.criteria.rank_law import combined
 from dhsic.errors import InputError, warn
 from dhsic.kernels.labels import LabelMatrix, label_matrix
-from dhsic.linalg.covariates import covariate_basis, nothing_left
+from dhsic.linalg.covariates import nothing_left
 from dhsic.linalg.rank_basis import rank_basis
 from dhsic.linalg.residual_covariance import AbstractProductVariance
-from dhsic.linalg.weighted_samples import effective_size, weighted_ranks
+from dhsic.linalg.weighted_samples import effective_size, weighted_basis, weighted_ranks
 
 #: Number of functions of weighted ranks, widths of the kernels, and their shares: unequal weights
 #: leave fewer effective samples, so the narrowest width of the unweighted test is omitted.
@@ -204,16 +204,6 @@ def degrees_of_freedom(n_effective: float) -> int:
     (87, 1200)
     """
     return int(float(f"{n_effective:.2g}"))
-
-
-def weighted_basis(covariates: Array | None, p: Float) -> Float:
-    """Orthonormal basis (m, q + 1) of ``sqrt(p) [1, C]``; InputError as `covariate_basis`."""
-    root = np.sqrt(p)[:, None]
-    if covariates is None:
-        return root
-    C = covariate_basis(covariates, len(p))  # without dependent columns
-    Q, _ = np.linalg.qr(root * C)
-    return np.asarray(Q)
 
 
 def _residuals(F: Float, Q: Float) -> Float:

@@ -91,6 +91,12 @@ MOST_WRITTEN = 0.9
 POINT_ZERO = re.compile(r"\.0*$")
 
 
+def levels_in_table(path: str, name: str) -> list[str]:
+    """Return the levels of an ordered category of an Arrow file, lowest first; [] for others."""
+    is_arrow = opener_of(path) is open_parquet
+    return arrow_table(on_disk(path)).levels(name.removeprefix("#")) if is_arrow else []
+
+
 def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REMEDIES) -> Table:
     """Read a table from a text file, see `dhsic.sources.delimited.Delimited`, or an Arrow file.
 

@@ -16,11 +16,18 @@ from dhsic._typing import Array
 from dhsic.errors import DhsicError, InputError
 from dhsic.joins.coordinates import coordinates_of
 from dhsic.joins.rewriting import WrittenColumn
-from dhsic.joins.text import check_numbers, is_missing, phenotype, stripped, typed
+from dhsic.joins.text import (
+    check_numbers,
+    is_missing,
+    levels_in_table,
+    phenotype,
+    stripped,
+    typed,
+)
 from dhsic.joins.written_numbers import refuse_written
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData, AnnDataStore
-from dhsic.sources.chunked import arrays_of, member, read_variable
+from dhsic.sources.chunked import LEVELS, arrays_of, member, read_variable
 from dhsic.sources.file_lists import is_several
 from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.h5ad import AnnDataObject, H5Store, is_anndata
@@ -96,13 +103,22 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
 
 
 def stored_levels(data: Any, name: str) -> list[str]:
-    """Return the levels of an ordered categorical of `obs`, lowest first; [] for other data."""
+    """Return the levels of an ordered category, lowest first; [] for other variables.
+
+    These are columns of `obs` and of Arrow tables, and variables with the attribute `LEVELS`.
+    """
     if is_several(data):
         return next(filter(None, (stored_levels(each, name) for each in data)), [])
-    if isinstance(data, AbstractSource) or is_table(data):
-        return []
-    store = anndata_of(data)
-    return store.obs.levels(name) if store is not None and name in store.obs.columns else []
+    if isinstance(data, AbstractSource):
+        return [*data.names.levels.get(name, ())]
+    if is_table(data):
+        return levels_in_table(str(data), name)
+    opened = _opened(data)
+    store = anndata_of(opened)
+    if store is not None:
+        return store.obs.levels(name) if name in store.obs.columns else []
+    variables = _variables(opened) if isinstance(opened, (zarr.Group, xr.Dataset)) else {}
+    return [*variables[name].attrs.get(LEVELS, ())] if name in variables else []
 
 
 def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: str) -> Array:

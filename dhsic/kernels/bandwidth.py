@@ -23,6 +23,8 @@ from dhsic.kernels.statistic import InnerProducts, Statistic
 MEDIAN_SAMPLES = 4096
 #: Squared distances below this fraction of the largest squared norm count as 0.
 EQUAL = 1e-10
+#: Share of all weights by which a sum of weights may differ from one half by rounding.
+TIE = 1e-12
 
 
 class BandwidthStats(Protocol):
@@ -135,13 +137,28 @@ def few_samples(X: Float) -> Float:
     return X[:: -(-len(X) // MEDIAN_SAMPLES)]
 
 
-def sigma_of_median(distances: Float) -> float:
-    """Sigma ``1 / (2 median)`` of squared distances, (n,); if most are 0, of positive ones only."""
-    middle = float(np.median(distances))
+def sigma_of_median(distances: Float, weights: Float | None = None) -> float:
+    """Sigma ``1 / (2 median)`` of squared distances, (n,); if most are 0, of positive ones only.
+
+    With `weights` (n,), it is their weighted median.
+    """
+    middle = _median(distances, weights)
     if middle <= 0:
-        positive = distances[distances > 0]
-        middle = float(np.median(positive)) if positive.size else 1.0
+        is_positive = distances > 0
+        if not is_positive.any():
+            return 0.5
+        middle = _median(distances[is_positive], None if weights is None else weights[is_positive])
     return 1.0 / (2.0 * middle)
+
+
+def _median(values: Float, weights: Float | None) -> float:
+    """Median of values (n,), or weighted median: the mean of the two middle values in a tie."""
+    if weights is None:
+        return float(np.median(values))
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order])
+    middle = below[-1] * np.array([0.5 - TIE, 0.5 + TIE])
+    return float(values[order[np.searchsorted(below, middle)]].mean())
 
 
 def resolve_bandwidth(bandwidth: object) -> AbstractBandwidth:

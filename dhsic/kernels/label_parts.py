@@ -43,9 +43,12 @@ class ClassTarget:
     name: str
 
     @staticmethod
-    def of(codes: Array, kernel: str) -> ClassTarget:
-        """Create the class kernel with a name: JMLR eq. 16 to 19, or a kernel that criteria use."""
-        sizes = np.bincount(codes).astype(np.float64)  # m_y
+    def of(codes: Array, kernel: str, p: Float | None = None) -> ClassTarget:
+        """Create the class kernel with a name: JMLR eq. 16 to 19, or a kernel that criteria use.
+
+        With weights p (m,) of the samples, sizes of classes are sums of weights.
+        """
+        sizes = np.bincount(codes, p).astype(np.float64)  # m_y
         m, ones = sizes.sum(), np.ones(len(sizes))
         if kernel in ("binary", "balanced"):  # eq. 16 and 17
             signs = np.array([[-1.0], [1.0]])
@@ -162,9 +165,15 @@ class MixedTarget:
     numbers: RealTargets
 
     @staticmethod
-    def of(classes: ClassTarget, numbers: RealTargets, Q: Float) -> MixedTarget:
-        """Create the sum; both kernels get the norm of the class kernel, after projection by Q."""
-        return MixedTarget(classes, numbers.times(_norm_left(classes, Q) / _norm_left(numbers, Q)))
+    def of(
+        classes: ClassTarget, numbers: RealTargets, Q: Float, p: Float | None = None
+    ) -> MixedTarget:
+        """Create the sum; both kernels get the norm of the class kernel, after projection by Q.
+
+        With weights p (m,) of the samples, Q is a basis of ``sqrt(p) [1, C]``.
+        """
+        norms = _norm_left(classes, Q, p) / _norm_left(numbers, Q, p)
+        return MixedTarget(classes, numbers.times(norms))
 
     @property
     def name(self) -> str:
@@ -237,14 +246,19 @@ TargetPart = ClassTarget | RealTargets | MixedTarget
 LabelPart = TargetPart | GivenMatrix
 
 
-def scaled_alike(parts: list[TargetPart], Q: Float) -> list[TargetPart]:
-    """Scale parts to norm 1 after projection by Q."""
-    return [part.times(1.0 / _norm_left(part, Q)) for part in parts]
+def scaled_alike(parts: list[TargetPart], Q: Float, p: Float | None = None) -> list[TargetPart]:
+    """Scale parts to norm 1 after projection by Q; with weights p (m,), to weighted norm 1."""
+    return [part.times(1.0 / _norm_left(part, Q, p)) for part in parts]
 
 
-def _norm_left(part: TargetPart, Q: Float) -> float:
+def _norm_left(part: TargetPart, Q: Float, p: Float | None = None) -> float:
     """Norm of a part after projection by Q; if this is 0, after projection by the mean only."""
-    norm, before = part.norm(Q), part.norm(mean_direction(len(Q)))
+    if p is None:
+        norm, before = part.norm(Q), part.norm(mean_direction(len(Q)))
+    else:
+        B, w, missing = part.factor(ROUGHLY, MOST_DIRECTIONS)
+        factor = np.sqrt(p)[:, None] * B, w, missing
+        norm, before = _norm_of_factor(factor, Q), _norm_of_factor(factor, np.sqrt(p)[:, None])
     return norm if norm > NOTHING * before else before
 
 

@@ -61,6 +61,7 @@ from dhsic.kernels.real_labels import as_real, real_targets
 from dhsic.kernels.risk_sets import is_censored
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.linalg.weighted_samples import weighted_basis
 from dhsic.validation import (
     as_array,
     as_numbers,
@@ -181,7 +182,10 @@ class LabelMatrix:
 
 
 def label_matrix(
-    y: Array, label_kernel: str = "auto", covariates: Array | None = None
+    y: Array,
+    label_kernel: str = "auto",
+    covariates: Array | None = None,
+    p: Float | None = None,
 ) -> LabelMatrix:
     """Compute the label matrix L of the labels y, as the sum of its parts.
 
@@ -204,11 +208,15 @@ def label_matrix(
         Real targets are replaced by their residuals from a linear regression on these. Otherwise
         the Gaussian kernel of a target that depends on a covariate would contain the covariate
         nonlinearly, and a projection of L could not remove it.
+    p : (m,) array, optional
+        Weights of the samples, which sum to 1: sizes of classes, ranks, medians and regressions are
+        weighted.
 
     Raises
     ------
     InputError
-        One class, a constant target, NaN, an unknown kernel, or labels that do not fit it.
+        One class, a constant target, NaN, an unknown kernel, labels that do not fit it, or censored
+        times with weights.
     """
     if label_kernel not in LABEL_KERNELS:
         raise InputError(
@@ -228,15 +236,20 @@ def label_matrix(
         check_symmetric(L, "The precomputed L", "L")
         return LabelMatrix((GivenMatrix(L),), len(L), 1)
     if is_censored(as_array(y, "y")):
+        if p is not None:
+            raise InputError(
+                "Times to an event (event=) do not support sample_weight (CLI: --weights). Leave "
+                "the weights out."
+            )
         return _of_censored(np.ravel(y), label_kernel, covariates)
     Y = _columns(y)
     kernels = target_kernels(Y, label_kernel)
     if all(kernel in REAL_KERNELS for kernel in kernels):
-        return LabelMatrix((real_targets(Y, kernels[0], covariates),), *Y.shape)
-    Q = covariate_basis(covariates, len(Y))
+        return LabelMatrix((real_targets(Y, kernels[0], covariates, p),), *Y.shape)
+    Q = covariate_basis(covariates, len(Y)) if p is None else weighted_basis(covariates, p)
     order = sorted(range(len(kernels)), key=lambda t: kernels[t] in (*REAL_KERNELS, ORDINAL))
-    parts = [_target(Y[:, t], kernels[t], covariates, Q) for t in order]
-    return LabelMatrix(tuple(parts if len(parts) < 2 else scaled_alike(parts, Q)), *Y.shape)
+    parts = [_target(Y[:, t], kernels[t], covariates, Q, p) for t in order]
+    return LabelMatrix(tuple(parts if len(parts) < 2 else scaled_alike(parts, Q, p)), *Y.shape)
 
 
 def _of_censored(y: Array, label_kernel: str, covariates: Array | None) -> LabelMatrix:
@@ -259,17 +272,19 @@ def joint_labels(each: Sequence[LabelMatrix], covariates: Array | None = None) -
     return LabelMatrix(tuple(parts), m, sum(L.n_targets for L in each))
 
 
-def _target(column: Array, kernel: str, covariates: Array | None, Q: Float) -> TargetPart:
-    """Create the kernel with this name on one target, `column` (m,).
+def _target(
+    column: Array, kernel: str, covariates: Array | None, Q: Float, p: Float | None
+) -> TargetPart:
+    """Create the kernel with this name on one target, `column` (m,), with weights p (m,).
 
-    Q (m, p) is the basis of ``[1, covariates]``.
+    Q (m, q + 1) is the basis of ``[1, covariates]``, or of ``sqrt(p) [1, covariates]``.
     """
     if kernel in (*REAL_KERNELS, ORDINAL):
-        return real_targets(column[:, None], kernel, covariates)
+        return real_targets(column[:, None], kernel, covariates, p)
     if kernel != MIXED:
-        return _class_target(column, kernel)
-    numbers = real_targets(column[:, None], "gaussian", covariates)
-    return MixedTarget.of(_class_target(column, "multiclass"), numbers, Q)
+        return _class_target(column, kernel, p)
+    numbers = real_targets(column[:, None], "gaussian", covariates, p)
+    return MixedTarget.of(_class_target(column, "multiclass", p), numbers, Q, p)
 
 
 def _columns(y: Array) -> Array:
@@ -393,7 +408,7 @@ def named_classes(y: Array) -> Array:
     return converted[0] if y.ndim == 1 else np.column_stack([c.astype(object) for c in converted])
 
 
-def _class_target(column: Array, kernel: str) -> ClassTarget:
+def _class_target(column: Array, kernel: str, p: Float | None) -> ClassTarget:
     keys = column.astype(str) if column.dtype.kind in "OSUT" else column
     names, codes = np.unique(keys, return_inverse=True)
     m, n = len(codes), len(names)
@@ -415,4 +430,4 @@ def _class_target(column: Array, kernel: str) -> ClassTarget:
             f"label_kernel={kernel!r} needs two classes, but y has {n}; pass 'multiclass' or "
             "'one-vs-rest'."
         )
-    return ClassTarget.of(codes, kernel)
+    return ClassTarget.of(codes, kernel, p)

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import ndtri
 
 from dhsic._typing import Array, Float
 from dhsic.linalg.rank_basis import rank_functions
+from dhsic.linalg.weighted_samples import weighted_ranks
 
 #: Names of the label kernels on rank scores: of levels, each target by itself; and of numbers.
 ORDINAL, RANK = "ordinal", "rank"
@@ -88,10 +90,14 @@ def is_ordinal(column: Array) -> bool:
     )
 
 
-def rank_scores(values: Float) -> Float:
+def rank_scores(values: Float, p: Float | None = None) -> Float:
     """Normal scores of the ranks of values (m,); ties have the mean of the scores of their ranks.
+
+    With weights p (m,) of the samples, which sum to 1, they are the scores of weighted mid-ranks.
 
     >>> rank_scores(np.array([3.0, 100.0, 3.0, 1.0])).round(2).tolist()
     [0.0, 1.36, 0.0, -1.36]
     """
+    if p is not None:
+        return np.asarray(ndtri(weighted_ranks(values, p)[0]))
     return np.asarray(rank_functions(values, 1)[0])

@@ -10,6 +10,7 @@ from dhsic.kernels.bandwidth import few_samples, sigma_of_median
 from dhsic.kernels.label_parts import RealTargets, label_distances
 from dhsic.kernels.ordinal import ORDINAL, SCORE_KERNELS, rank_scores
 from dhsic.linalg.covariates import covariate_basis
+from dhsic.linalg.weighted_samples import weighted_basis
 from dhsic.validation import LARGEST, ROUNDING, is_numeral
 
 #: Standard deviation of residuals, relative to the target's, up to which covariates explain the
@@ -34,23 +35,34 @@ def as_real(column: Array) -> Float | None:
         return None
 
 
-def real_targets(Y: Array, kernel: str, covariates: Array | None) -> RealTargets:
-    """Create the joint kernel with this name on real targets Y (m, t)."""
+def real_targets(
+    Y: Array, kernel: str, covariates: Array | None, p: Float | None = None
+) -> RealTargets:
+    """Create the joint kernel with this name on real targets Y (m, t).
+
+    With weights p (m,) of the samples, which sum to 1, ranks, residuals and the median distance are
+    weighted; the median is over two independent draws of samples.
+    """
     values = _numbers(Y, kernel)
     _check_numbers(values)
     if kernel in SCORE_KERNELS:
-        values = np.column_stack([rank_scores(column) for column in values.T])
+        values = np.column_stack([rank_scores(column, p) for column in values.T])
     values = _lifted(values, kernel)
     if covariates is not None:
-        values = _residuals(values, covariates)
+        values = _residuals(values, covariates, p)
     if values.shape[1] > 1:
-        centred = values - values.mean(axis=0)
-        values = centred / centred.std(axis=0)
+        centred = values - np.average(values, axis=0, weights=p)
+        spread = centred.std(axis=0) if p is None else np.sqrt(p @ np.square(centred))
+        values = centred / spread
     if kernel == "linear":
         return RealTargets(values, None, name=kernel)
     subsample = few_samples(values)
     D = label_distances(subsample, subsample)
-    sigma = sigma_of_median(D[np.triu_indices_from(D, k=1)])
+    if p is None:
+        sigma = sigma_of_median(D[np.triu_indices_from(D, k=1)])
+    else:
+        some = few_samples(p)
+        sigma = sigma_of_median(D.ravel(), np.outer(some, some).ravel())
     return RealTargets(values, sigma, name=kernel)
 
 
@@ -110,11 +122,15 @@ def _lifted(values: Float, kernel: str) -> Float:
     return np.asarray(np.ldexp(values, exponents))
 
 
-def _residuals(values: Float, covariates: Array) -> Float:
-    """Residuals of the targets (m, t) from a linear regression on ``[1, C]``."""
-    Q = covariate_basis(covariates, len(values))
-    centred = values - values.mean(axis=0)
-    remainder = centred - Q @ (Q.T @ centred)
+def _residuals(values: Float, covariates: Array, p: Float | None) -> Float:
+    """Residuals of the targets (m, t) from a linear regression on ``[1, C]``, weighted by p."""
+    centred = values - np.average(values, axis=0, weights=p)
+    if p is None:
+        Q = covariate_basis(covariates, len(values))
+        remainder = centred - Q @ (Q.T @ centred)
+    else:
+        Q, root = weighted_basis(covariates, p), np.sqrt(p)[:, None]
+        remainder = centred - Q @ (Q.T @ (root * centred)) / root
     lost = remainder.std(axis=0) <= EXPLAINED * centred.std(axis=0)
     if lost.any():
         raise InputError(

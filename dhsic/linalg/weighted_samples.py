@@ -1,10 +1,11 @@
-"""Samples with weights: their effective number, and weighted ranks of a feature."""
+"""Samples with weights: their effective number, weighted ranks, and projections."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
+from dhsic.linalg.covariates import covariate_basis
 
 
 def effective_size(weights: Float) -> float:
@@ -31,3 +32,13 @@ def weighted_ranks(x: Array, p: Float, tie: float = 0.0) -> tuple[Float, Index]:
     u = np.empty(x.size)
     u[order] = np.repeat(np.cumsum(sums) - sums / 2, np.diff(np.append(starts, x.size)))
     return u, order[starts]
+
+
+def weighted_basis(covariates: Array | None, p: Float) -> Float:
+    """Orthonormal basis (m, q + 1) of ``sqrt(p) [1, C]``; InputError as `covariate_basis`."""
+    root = np.sqrt(p)[:, None]
+    if covariates is None:
+        return root
+    C = covariate_basis(covariates, len(p))  # without dependent columns
+    Q, _ = np.linalg.qr(root * C)
+    return np.asarray(Q)

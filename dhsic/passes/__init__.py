@@ -83,9 +83,12 @@ class Tile:
             cached[key] = standardise(self.raw, self.missing_code, self.scaling, dtype, moved)
         return cached[key]
 
-    def measured(self, *, standardize: Scale) -> tuple[Scaling, Float]:
-        """Measure the scaling; return it and the standardised values, (c, m) float64."""
-        return measure(self.raw, self.missing_code, standardize=standardize)
+    def measured(self, *, standardize: Scale, p: Float | None = None) -> tuple[Scaling, Float]:
+        """Measure the scaling; return it and the standardised values, (c, m) float64.
+
+        With p (m,), samples have these weights, see `dhsic.sources.scaling.measure`.
+        """
+        return measure(self.raw, self.missing_code, standardize=standardize, p=p)
 
     @property
     def codes(self) -> Codes | None:
@@ -230,19 +233,20 @@ class Measure(AbstractSum):
     """First pass: measures the scaling of the features.
 
     The result is a list of scalings and, if `sums` is given, the upper triangle of the statistic
-    that it sums over features, (m, m); else None.
+    that it sums over features, (m, m); else None. With weights p (m,), the scaling is weighted.
     """
 
     is_common: ClassVar[bool] = True
 
     standardize: Scale = True
     sums: AbstractSums | None = None
+    p: Float | None = None
 
     def over(self, blocks: Iterator[Tile], m: int) -> tuple[list[Scaling], Float | None]:
         upper = None if self.sums is None else zero_upper(m)
         parts = []
         for tile in split_tiles(blocks, TILE):
-            scaling, Z = tile.measured(standardize=self.standardize)
+            scaling, Z = tile.measured(standardize=self.standardize, p=self.p)
             parts.append(scaling)
             if self.sums is not None and upper is not None:
                 self.sums.add(upper, Z)

@@ -241,7 +241,7 @@ class SourceForward(AbstractRoundDependence):
         self._first: EngineChoice | None = None
 
     def measure(self) -> Scaling:
-        scaling = self.data.measure(Measure(self.choices.standardize))
+        scaling = self.data.measure(Measure(self.choices.standardize, p=self.data.p))
         self._candidates.drop_constant(scaling)
         return scaling
 

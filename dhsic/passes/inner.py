@@ -96,7 +96,7 @@ def measured_linear(
     form = weights.hadamard(ones).form(1.0, np.float64)
     first_results: list[Any] = []
     scaling = data.measure(
-        MeasureLinear(form, standardize), lambda *rest: first_results.extend(rest)
+        MeasureLinear(form, standardize, p=data.p), lambda *rest: first_results.extend(rest)
     )
     gains = np.asarray(np.concatenate(first_results[0]))
     return scaling, (gains, {"engine": f"low rank {len(form.theta)}"})
@@ -120,16 +120,18 @@ class MeasureLinear(AbstractShared, AbstractSum):
     """Pass that computes the scaling of c features, and their gains (c,) for the linear kernel.
 
     The result is a list of scalings and a list of gains, one item per part of the features. `form`
-    is the low-rank quadratic form of W.
+    is the low-rank quadratic form of W. With weights p (m,) of the samples, the scaling is
+    weighted.
     """
 
     form: LowRankQuadratic
     standardize: Scale = True
     device: str | None = field(default_factory=wanted_device)
+    p: Float | None = None
 
     @property
-    def shares(self) -> tuple[Scale, str | None]:
-        return self.standardize, self.device
+    def shares(self) -> tuple[Scale, str | None, bytes]:
+        return self.standardize, self.device, b"" if self.p is None else self.p.tobytes()
 
     @classmethod
     def together(
@@ -144,7 +146,7 @@ class MeasureLinear(AbstractShared, AbstractSum):
             codes = tile.codes
             if codes is not None and move is not None:
                 codes = codes.on(move)
-            scaling = scaled(tile, codes, m, standardize=first.standardize)
+            scaling = scaled(tile, codes, m, standardize=first.standardize, p=first.p)
             parts.append(scaling)
             U, V = _products(replace(tile, scaling=scaling), along, own, move)
             both = zip(along.places, own.places, strict=True)

@@ -137,7 +137,7 @@ class AbstractLowRankScorer(AbstractScorer):
             self.sum.begin(self._data.alive)
             return scaling
         if self._data.rescales:  # their scaling is known after the pass
-            scaling = self._data.measure(Measure(self._choices.standardize))
+            scaling = self._data.measure(Measure(self._choices.standardize, p=self._data.p))
             self.sum.restart(self._data.alive)
             return scaling
         first = MeasureLandmarks(self.sum.first_pass, self._choices.standardize)

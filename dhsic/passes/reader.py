@@ -129,6 +129,8 @@ class AbstractReader(ABC):
         self.columns: Index | None = None
         #: Scaling of features by their matrices, if the source joins several.
         self.block_scaling: BlockScaling | None = None
+        #: Weights of the samples, (m,), which sum to 1; None: all have the same weight.
+        self.p: Float | None = None
         #: Factors (d,) that turn the scaling of the first pass into this one.
         self.block_factors: Float | None = None
         self._scaling: Scaling | None = None
@@ -211,8 +213,9 @@ class AbstractReader(ABC):
 
     @property
     def rescales(self) -> bool:
-        """Whether the scaling is changed after the first pass."""
-        return self.columns is not None or self.block_scaling is not None
+        """Whether the scaling is not the plain one of the values, but weighted or changed."""
+        has_weights = self.p is not None
+        return has_weights or self.columns is not None or self.block_scaling is not None
 
     @property
     def is_balanced(self) -> bool:

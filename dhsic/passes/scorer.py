@@ -124,7 +124,7 @@ class ExactScorer(AbstractScorer):
     def measure(self) -> Scaling:
         kernel = self._choices.kernel
         if self._data.rescales:  # their scaling is known after the pass
-            scaling = self._data.measure(Measure(self._choices.standardize))
+            scaling = self._data.measure(Measure(self._choices.standardize, p=self._data.p))
             begin = self.sum.begin if kernel.is_additive else self.sum.restart
             begin(self._data.alive)
             return scaling

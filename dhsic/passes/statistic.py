@@ -60,11 +60,16 @@ def add_inner(left: InnerProducts, right: InnerProducts) -> InnerProducts:
     return left
 
 
-def scaled(tile: Tile, codes: Codes | None, m: int, *, standardize: Scale) -> Scaling:
-    """Measure the scaling of a tile; from counts of its genotype codes, if it has codes."""
-    if codes is None:
+def scaled(
+    tile: Tile, codes: Codes | None, m: int, *, standardize: Scale, p: Float | None = None
+) -> Scaling:
+    """Measure the scaling of a tile; from counts of its genotype codes, if it has codes.
+
+    With weights p (m,) of the samples, the scaling is weighted, and comes from the values.
+    """
+    if codes is None or p is not None:
         few = tile.split(tile_height(m))  # limits the memory of float64 values
-        return Scaling.join([part.measured(standardize=standardize)[0] for part in few])
+        return Scaling.join([part.measured(standardize=standardize, p=p)[0] for part in few])
     scaling = scaling_of(codes.counts(), standardize=standardize)
     return replace(scaling, checksum=checksums(tile.raw))
 

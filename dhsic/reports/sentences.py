@@ -250,7 +250,8 @@ def _marginal(result: xr.Dataset) -> Iterator[str]:
             f"{them}, tested alone."
         )
     elif "marginal_test_skipped" in result.attrs:
-        yield f"Features were not tested alone: {result.attrs['marginal_test_skipped']}."
+        reason = str(result.attrs["marginal_test_skipped"]).rstrip(".")
+        yield f"Features were not tested alone: {reason}."
 
 
 def _blocks(result: xr.Dataset) -> Iterator[str]:

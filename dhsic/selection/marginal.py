@@ -41,6 +41,11 @@ VECTORS = 12
 #: Maximum number of samples at which a selection also tests features; and message for more samples.
 MOST_TESTED = 100_000
 MANY_SAMPLES = f"There are more than {MOST_TESTED:,} samples; to test features, use dhsic test."
+#: Message if samples have weights.
+WITH_WEIGHTS = (
+    "Samples have weights, with which features are ranked by HSIC alone; to test features with "
+    "these weights, use dhsic test."
+)
 #: Message if the labels have too many classes for the test.
 MANY_CLASSES = (
     "The labels have more than 64 classes, which the test at several widths does not support."

@@ -381,15 +381,21 @@ class SelectionRun:
         """Number of candidates to select."""
         return how_many(self.selector.n_features_to_select, self.n_candidates)
 
+    @property
+    def p(self) -> Float | None:
+        """Weights of the samples, (m,), which sum to 1; None if all have the same weight."""
+        weights = self.sample_weight
+        return None if weights is None else weights / weights.sum()
+
     def reader(self, budget: int | None) -> Reader:
         """Reader of the run's features: the reader shared with other runs if there is one."""
         if self.common is not None:
             data = self.common.in_common(self.runtime)
-            data.block_scaling = self.block_scaling
+            data.block_scaling, data.p = self.block_scaling, self.p
             return data
         data = Reader(self.source, self.runtime, self.rows, budget)
         data.loaded = self.loaded
-        data.block_scaling = self.block_scaling
+        data.block_scaling, data.p = self.block_scaling, self.p
         if self.groups is not None and self.groups.are_columns:
             data.columns = self.groups.codes
         return data
@@ -540,7 +546,7 @@ class SelectionRun:
         """Label weights W, (m, m); zeros if the data are their own labels and not yet read."""
         if labels is None:
             return np.zeros((self.n_samples, self.n_samples))
-        return checked_weights(labels.L, statistic, self.covariates)
+        return checked_weights(labels.L, statistic, self.covariates, self.p)
 
     def check_sizes(self) -> None:
         """Reject data without samples or features, and labels whose number of samples differs."""

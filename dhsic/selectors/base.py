@@ -197,8 +197,8 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         sample_weight : (m,) array or str, optional
             Weights of the samples (survey weights, inverse probability weights), or the name of the
             variable of X that holds them, matched to X as covariates are. Samples with weight 0 are
-            excluded, and equal weights change nothing; other weights need `OnePass` with
-            ``criterion="hsic"``.
+            excluded, and equal weights change nothing; other weights need `BAHSIC`, `FOHSIC`,
+            `LinearHSIC`, or `OnePass` with ``criterion="hsic"`` (`docs/weights.md`).
         **opening
             Other options of `dhsic.open_source`: `missing_chunks`, `ploidy_policy`,
             `storage_options`, `not_features`, `na`, `categories`, `intersect_samples`.
@@ -292,10 +292,11 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
     def check_weights(self) -> None:
         """Reject weights of samples, which few methods support."""
         raise InputError(
-            f"sample_weight (CLI: --weights) is not supported by {self.described()}. To test "
-            "single features with weights, use OnePass with criterion='hsic', "
-            "dhsic.test_features, or dhsic test. To give two classes of different sizes the same "
-            "weight, leave the weights out, and pass label_kernel='balanced'."
+            f"sample_weight (CLI: --weights) is not supported by {self.described()}. To select "
+            "features with weights, use BAHSIC or FOHSIC; to test single features, OnePass with "
+            "criterion='hsic', dhsic.test_features, or dhsic test. To give two classes of "
+            "different sizes the same weight, leave the weights out, and pass "
+            "label_kernel='balanced'."
         )
 
     def _check_together(self) -> None:
@@ -347,7 +348,7 @@ class Selector(Transformer, Method, metaclass=RenamingMeta):
         if self.label_kernel == SELF:
             return None
         assert run.y is not None, "a method without labels says so"
-        return label_matrix(run.y, self.label_kernel, run.covariates).centred
+        return label_matrix(run.y, self.label_kernel, run.covariates, run.p).centred
 
     def smaller(self, run: SelectionRun) -> str:
         """Advice for messages: how to make m x m matrices smaller."""

@@ -21,7 +21,7 @@ from dhsic.engines.expected_loss import lost_of
 from dhsic.errors import InputError, warn
 from dhsic.hsic import check_statistic, checked_factored_weights, checked_weights
 from dhsic.kernels import check_bandwidth, check_solver, resolve_kernel
-from dhsic.kernels.bandwidth import resolve_bandwidth
+from dhsic.kernels.bandwidth import Median, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.linalg.symmetric import LowRankSymmetric
@@ -33,9 +33,11 @@ from dhsic.passes.jobs import block_bytes
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.scorer import Choices
 from dhsic.results.schema import Order
+from dhsic.selection.cross_validation import Validation
 from dhsic.selection.marginal import (
     MANY_SAMPLES,
     MOST_TESTED,
+    WITH_WEIGHTS,
     MarginalTest,
     marginal_bytes,
     marginal_judge,
@@ -59,6 +61,12 @@ from dhsic.storage.format import FIRST_SCORES
 from dhsic.validation import SCALING, by, is_number, one_of, such
 
 SOLVERS = ("auto", "exact", "lowrank", "direct")
+
+#: Remedies for parameters that do not support weights of samples, where leaving them out is none.
+REMEDIES = {
+    "label_kernel": "Pass labels and another label kernel, or leave out the weights.",
+    "n_features_to_select": "Pass a number of features, or leave out the weights.",
+}
 
 #: Ratio of the expected loss to the one that `max_expected_loss` allows, above which a run warns.
 MISSED = 1.5
@@ -110,6 +118,27 @@ class KernelSelector(Selector, Generic[D]):
     def check_blocks(self, options: str) -> None:
         """Accept blocks, which the marginal test of every feature takes into account."""
 
+    def check_weights(self) -> None:
+        """Reject parameters that do not support weights of samples."""
+        if self._kernel.scored_by == "matrix":
+            super().check_weights()
+        refused: dict[str, bool] = {
+            "rerank": self._always_again,
+            "bandwidth": isinstance(resolve_bandwidth(self.bandwidth), Median),
+            "label_kernel": self.label_kernel == SELF,
+            "interactions": self.interactions not in (None, "auto"),
+            **{
+                name: getattr(self, name) is not None for name in ("holdout", "control", "clump_r2")
+            },
+            "n_features_to_select": Validation.of(self.n_features_to_select) is not None,
+        }
+        for name in (name for name, is_refused in refused.items() if is_refused):
+            remedy = REMEDIES.get(name, f"Leave out {name}=, or the weights.")
+            raise InputError(
+                f"{name}={getattr(self, name)!r} does not support sample_weight (CLI: --weights). "
+                f"{remedy}"
+            )
+
     @abstractmethod
     def engines(self, run: SelectionRun, solver: str) -> EnginePlan:
         """Scoring engines of a run for a value of `solver`."""
@@ -139,6 +168,8 @@ class KernelSelector(Selector, Generic[D]):
 
     def again_from(self, run: SelectionRun) -> int:
         """Number of remaining candidates, at most, that ridge regression re-ranks; 0 for none."""
+        if run.sample_weight is not None:
+            return 0
         if isinstance(self.rerank, str):
             is_excluded = self.label_kernel in (SELF, "precomputed") or run.has_feature_groups
             if is_excluded or self.step is None or not self._kernel.has_bandwidth:
@@ -199,6 +230,8 @@ class KernelSelector(Selector, Generic[D]):
 
         Returns the test, the reason why none is possible, or None if the method requests none.
         """
+        if run.sample_weight is not None and isinstance(self.rerank, str):
+            return WITH_WEIGHTS
         if target is None or self._always_again:
             return None
         if not self.tests_features(run):
@@ -329,7 +362,7 @@ class KernelSelector(Selector, Generic[D]):
 
     def _factored(self, run: SelectionRun, labels: LabelMatrix | None) -> LowRankSymmetric:
         assert labels is not None, "data that are their own labels are scored exactly"
-        return checked_factored_weights(labels.factor(), self.statistic, run.covariates)
+        return checked_factored_weights(labels.factor(), self.statistic, run.covariates, run.p)
 
 
 def _with_marginal(order: Order, marginal: MarginalTest | str) -> Order:

@@ -31,6 +31,7 @@ from dhsic.passes.engineplan import EnginePlan
 from dhsic.passes.scorer import ExactScorer
 from dhsic.passes.sums import SquareSum
 from dhsic.selection.run import SelectionRun
+from dhsic.selectors.base import Selector
 from dhsic.selectors.kernel import AbstractElimination
 from dhsic.validation import is_positive, such
 
@@ -88,6 +89,9 @@ class SVMRFE(AbstractElimination):
     statistic: str = field(default="unbiased", init=False)
     max_expected_loss: float = field(default=0.01, init=False)
     rerank: bool = field(default=False, init=False)
+
+    def check_weights(self) -> None:
+        Selector.check_weights(self)
 
     def labels(self, run: SelectionRun) -> LabelMatrix:
         """Label matrix of classes; rejects real values."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -42,7 +42,8 @@ class Names:
     fingerprint uses instead of the names. `check` validates the stored names without keeping them,
     because names of many features would need much memory. `columns` returns names (as ``feature``)
     and coordinates that can be read for a subset of features. `sample_coords` (m,) are labels and
-    covariates that are stored with the matrix. `dim` is the name of the feature dimension, also in
+    covariates that are stored with the matrix, and `levels` are the names of the levels of those
+    that are ordered categories, lowest first. `dim` is the name of the feature dimension, also in
     results.
     """
 
@@ -55,6 +56,7 @@ class Names:
     sample_coords: Mapping[str, Array] | Callable[[], Mapping[str, Array]] = field(
         default_factory=dict
     )
+    levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     dim: str = FEATURES
 
 

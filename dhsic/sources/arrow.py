@@ -149,6 +149,20 @@ class AbstractArrowTable(ABC):
             return np.asarray(column.to_numpy())
         return _texts(column)
 
+    def levels(self, name: str) -> list[str]:
+        """Return the levels of an ordered category, lowest first; [] for any other column.
+
+        Parts with other levels, or another order, have none.
+        """
+        import pyarrow.types as of
+
+        kinds = self.types.get(name, set())
+        if not (kinds and all(of.is_dictionary(kind) and kind.ordered for kind in kinds)):
+            return []
+        chunks = self.read([name]).column(name).chunks
+        each = [[*map(str, chunk.dictionary.to_pylist())] for chunk in chunks]
+        return each[0] if each and all(levels == each[0] for levels in each) else []
+
     def columns(self) -> dict[str, Array]:
         """Read all columns as text, "" if missing, like those of a text table."""
         table = self.read(list(self.names))

@@ -250,6 +250,7 @@ class IndicatorSource(AbstractView):
             base.names.samples,
             {name: values[self.columns] for name, values in coords.items()},
             sample_coords=base.names.sample_coords,
+            levels=base.names.levels,
             dim=base.names.dim,
         )
 

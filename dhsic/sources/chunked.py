@@ -20,6 +20,8 @@ from dhsic.sources.packing import Packing, code_among, declared, names_among, un
 from dhsic.sources.stores import StoreFailedError, damaged, guarded, metadata_of, portable
 
 Node = zarr.Array[Any] | zarr.Group
+#: Attribute of a text variable that is an ordered category: names of its levels, lowest first.
+LEVELS = "levels"
 
 
 class ChunkedArray:

@@ -7,6 +7,7 @@ that sums, and rankings, are the same bit for bit. Otherwise no block extends ov
 from __future__ import annotations
 
 import hashlib
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -217,6 +218,7 @@ class JoinedSource(AbstractSource):
             check=_names_are_checked,
             columns=self._columns if are_columns else None,
             sample_coords=self._sample_coords,
+            levels=dict(ChainMap(*(dict(base.levels) for base in bases))),
             dim=bases[0].dim,
         )
 

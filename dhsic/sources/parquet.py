@@ -300,7 +300,8 @@ def _source(
     along = where.row_names(path, columns, turned=turned)
     code, n_bytes = options.code_of(), 8 * file.n_rows * len(features)
     coords = {name: file.text(name) for name in held}
-    names = Names(across, along, sample_coords=coords)
+    levels = {name: each for name in held if (each := file.levels(name))}
+    names = Names(across, along, sample_coords=coords, levels=levels)
     source = ParquetSource(file, features, names, code)
     if not ids and features[0] == file.names[0]:
         values = source.read(Block(0, 0, 1))[:, 0].astype(np.float64)

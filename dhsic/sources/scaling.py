@@ -165,9 +165,9 @@ _KNOWN = attrgetter(*(f.name for f in fields(Scaling)))  # faster than a look-up
 def of_presence(n_alike: Array, n_present: Array) -> Float:
     """Return the deviations (c,) of `PRESENCE` scaling.
 
-    `n_alike` is the number of values equal to the most frequent one, of `n_present` values.
+    `n_alike` is the number, or weight, of values equal to the most frequent one, of `n_present`.
     """
-    q = 1.0 - n_alike / np.maximum(n_present, 1)
+    q = 1.0 - n_alike / np.where(n_present > 0, n_present, 1)
     return np.where(q < 0.5, np.sqrt(4.0 * q * (1.0 - q)), 1.0)
 
 
@@ -187,6 +187,19 @@ def count_alike(raw: Array, mask: Mask | None) -> Index:
     return n_alike
 
 
+def weight_alike(raw: Array, mask: Mask | None, p: Float) -> Float:
+    """Weight of the samples that have the weighted median of a feature, (c,); raw is (c, m).
+
+    A value of more than half of the weight is the median. The weights p (m,) sum to 1.
+    """
+    present = np.broadcast_to(p, raw.shape) if mask is None else np.where(mask, 0.0, p)
+    order = np.argsort(raw, axis=1)
+    below = np.cumsum(np.take_along_axis(present, order, axis=1), axis=1)
+    middle = (below < below[:, -1:] / 2).sum(axis=1, keepdims=True)
+    median = np.take_along_axis(raw, np.take_along_axis(order, middle, axis=1), axis=1)
+    return np.asarray(np.vecdot(raw == median, present))
+
+
 def missing_mask(raw: Array, missing_code: int | None) -> Mask | None:
     """Return the mask of missing values (c, m); None if no value is missing."""
     if raw.dtype.kind == "f":
@@ -198,20 +211,25 @@ def missing_mask(raw: Array, missing_code: int | None) -> Mask | None:
     return mask if mask.any() else None
 
 
-def measure(raw: Array, missing_code: int | None, *, standardize: Scale) -> tuple[Scaling, Float]:
+def measure(
+    raw: Array, missing_code: int | None, *, standardize: Scale, p: Float | None = None
+) -> tuple[Scaling, Float]:
     """Return the scaling of stored values (c, m), one feature per row, and the scaled values.
 
-    The scaled values are float64, always centred; `standardize` selects the `Scale`.
+    The scaled values are float64, always centred; `standardize` selects the `Scale`. With weights p
+    (m,) of the samples, which sum to 1, means and deviations are weighted.
     """
     Z = np.empty(raw.shape)
     rows = max(FEWEST_ROWS, CACHE_BYTES // max(1, Z[:1].nbytes))
     parts = [slice(a, a + rows) for a in range(0, max(1, len(raw)), rows)]
     with np.errstate(over="ignore", invalid="ignore"):  # marked by a `std` of NaN
-        scalings = [_measure(raw[p], missing_code, Z[p], standardize=standardize) for p in parts]
+        scalings = [_measure(raw[k], missing_code, Z[k], standardize, p) for k in parts]
     return Scaling.join(scalings), Z
 
 
-def _measure(raw: Array, missing_code: int | None, Z: Float, *, standardize: Scale) -> Scaling:
+def _measure(
+    raw: Array, missing_code: int | None, Z: Float, standardize: Scale, p: Float | None
+) -> Scaling:
     """Return the scaling of a few features; their scaled values are written to Z."""
     Z[...] = raw
     mask = missing_mask(raw, missing_code)
@@ -219,20 +237,27 @@ def _measure(raw: Array, missing_code: int | None, Z: Float, *, standardize: Sca
     n_missing = np.zeros(len(Z), dtype=np.int64) if mask is None else mask.sum(axis=1)
     if mask is not None:
         Z[mask] = 0.0
-    mean = np.asarray(Z.sum(axis=1) / np.maximum(m - n_missing, 1))
+    if p is None:
+        mean = np.asarray(Z.sum(axis=1) / np.maximum(m - n_missing, 1))
+    else:
+        present = np.ones(len(Z)) if mask is None else ~mask @ p
+        mean = Z @ p / np.where(present > 0, present, 1.0)
     most, least = _extremes(raw, mask)
     varies = _varies(raw, mask, most, least)
     Z -= mean[:, None]
     if mask is not None:
         Z[mask] = 0.0
-    std = np.sqrt(np.vecdot(Z, Z) / m)
+    std = np.sqrt(np.vecdot(Z, Z) / m if p is None else np.square(Z) @ p)
     std[~varies] = 0.0
     narrowest = RANGE if raw.dtype == np.float32 else RANGE_WIDE
     std[varies & ~((std > 1 / narrowest) & (std < narrowest))] = np.nan
     alive = np.where(std > 0, 1.0, 0.0)
     scale = np.divide(alive, std, out=alive.copy(), where=(std > 0)) if standardize else alive
     if standardize == PRESENCE:
-        scale *= of_presence(count_alike(raw, mask), m - n_missing)
+        if p is None:
+            scale *= of_presence(count_alike(raw, mask), m - n_missing)
+        else:
+            scale *= of_presence(weight_alike(raw, mask, p), present)
     if standardize:
         Z *= scale[:, None]
     else:

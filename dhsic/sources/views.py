@@ -146,6 +146,7 @@ class SubsetSource(AbstractView):
             check=self.base.check_names,
             columns=base_names.columns and self._columns,
             sample_coords=base_names.sample_coords,
+            levels=base_names.levels,
             dim=base_names.dim,
         )
 
