@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 from hypothesis import HealthCheck, settings
-from slow_cases import SLOW_CASES
+from slow_cases import is_slow, without_cases
 
 #: Folder in memory of many systems, and the room there that is enough for the tests.
 IN_MEMORY, ENOUGH = "/dev/shm", 2 << 30
@@ -47,8 +47,11 @@ def rng(request):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Mark the tests of `slow_cases` as slow, before tests are chosen by their marks."""
-    for item in items:
-        if item.nodeid.partition("tests/")[2].startswith(SLOW_CASES):
+    nodes = [item.nodeid.partition("tests/")[2] for item in items]
+    if lost := without_cases(nodes):
+        raise pytest.UsageError(f"No case runs of {lost}; mend KEPT_CASES in tests/slow_cases.py.")
+    for item, node in zip(items, nodes, strict=True):
+        if is_slow(node):
             item.add_marker(pytest.mark.slow)
 
 

@@ -17,6 +17,10 @@ NAMES = [
 ]
 
 
+#: All runs are done before the first test.
+pytestmark = pytest.mark.timeout(1800)
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     return golden.found_here(tmp_path_factory.mktemp("golden") / "found.json.xz")
