@@ -123,3 +123,15 @@ def test_labels_and_covariates_of_dask_are_matched_by_their_index(rng):
         dhsic.test_features(X, other)
     same = [frames.from_pandas(v, npartitions=2, sort=False) for v in (y, age)]
     np.testing.assert_array_equal(dhsic.test_features(X, same[0], covariates=same[1]).p_values, p)
+
+
+def test_features_of_dask_and_polars_keep_their_names(rng):
+    frames, polars = pytest.importorskip("dask.dataframe"), pytest.importorskip("polars")
+    X = pd.DataFrame(rng.normal(size=(60, 5)), [f"s{i}" for i in range(60)]).add_prefix("g")
+    y = (X["g3"] + 0.3 * rng.normal(size=60)).to_numpy()
+    of_dask = frames.from_pandas(X, npartitions=2, sort=False)
+    assert [*dhsic.open_source(of_dask).sample_names()] == [*X.index]
+    for data in (of_dask, polars.from_pandas(X)):
+        assert [*dhsic.open_source(data).feature_names()] == [*X.columns]
+        result = dhsic.select(data, y, n_features_to_select=1, progress=False)
+        assert dhsic.selected_features(result)["feature"].to_numpy().tolist() == ["g3"]

@@ -87,6 +87,15 @@ def test_a_table_of_plink_holds_variants_alone(rng, tmp_path, suffix, lacks):
         assert " rs2_A " in said.splitlines()[-2] + said
 
 
+def test_a_table_of_plink_that_pandas_wrote_again_holds_variants_alone(rng, tmp_path):
+    G, iid = genotypes(rng), [f"i{k}" for k in range(M)]
+    raw(G, iid).to_csv(tmp_path / "geno.csv")
+    source = open_source(tmp_path / "geno.csv")
+    assert source.feature_names().tolist() == [f"rs{i}_A" for i in range(6)]
+    assert source.sample_names().tolist() == iid
+    assert source.not_features == ("SEX", "PHENOTYPE")
+
+
 def test_a_table_of_phenotypes_keeps_sex_as_a_feature(tmp_path):
     (tmp_path / "t.txt").write_text("IID SEX AGE\na 1 40\nb 2 30\nc 2 20\n")
     assert open_source(tmp_path / "t.txt").feature_names().tolist() == ["SEX", "AGE"]

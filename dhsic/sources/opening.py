@@ -63,6 +63,7 @@ from dhsic.sources.options import (
     dimension_names,
     naming_array,
 )
+from dhsic.sources.pandas_frames import in_pandas
 from dhsic.sources.parquet import open_parquet
 from dhsic.sources.plink import SUFFIXES as PLINK_SUFFIXES
 from dhsic.sources.plink import is_prefix, open_plink
@@ -217,9 +218,9 @@ def open_source(
     Parameters
     ----------
     X : array, dataset, group, path or URL
-        In memory: a NumPy, dask or sparse (scipy) array (samples, features), a pandas or polars
-        DataFrame, an xarray DataArray or Dataset, a zarr Array or Group, an AnnData object, or an
-        AbstractSource. A path or URL of: a Zarr array or group (a folder, a ``.zip`` file, or in
+        In memory: a NumPy, dask or sparse (scipy) array (samples, features), a pandas, polars or
+        dask DataFrame, an xarray DataArray or Dataset, a zarr Array or Group, an AnnData object, or
+        an AbstractSource. A path or URL of: a Zarr array or group (a folder, a ``.zip`` file, or in
         an object store), including VCF Zarr and AnnData; an ``.h5ad`` file; PLINK genotypes
         (``.bed`` or ``.pgen``, with or without the suffix); BGEN, VCF or BCF; a table (CSV, TSV,
         Parquet); or ``.npy`` or ``.npz``. Text files with an unknown suffix are read as tables.
@@ -310,6 +311,7 @@ def _open_one(
     pass_only: bool,
 ) -> AbstractSource:
     """Open data that are not several files."""
+    X = in_pandas(X)
     several = _codes_of(missing_code)
     options = replace(options, missing_code=None if several else missing_code)
     if isinstance(X, AbstractSource):
