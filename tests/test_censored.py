@@ -286,7 +286,7 @@ def test_labels_without_an_event_or_with_the_wrong_coding(data):
     with pytest.raises(InputError, match="None of 120 samples has an event"):
         dhsic.select(X, y["time"], event=none)
     with pytest.raises(InputError, match="are text"):
-        dhsic.select(X, y["time"], event=np.where(y["event"], "dead", "alive"))
+        dhsic.select(X, y["time"], event=np.where(y["event"], "dead", "moved"))
     with pytest.raises(InputError, match="entry= needs event="):
         dhsic.select(X, y["time"], entry=none)
     with pytest.raises(InputError, match="per_target= and per_class="):
@@ -294,6 +294,18 @@ def test_labels_without_an_event_or_with_the_wrong_coding(data):
     with pytest.warns(UserWarning, match="read as in R's Surv"):
         found = dhsic.select(X, y["time"], event=y["event"] + 1, n_features_to_select=2)
     assert found.attrs["n_events"] == y["event"].sum()
+
+
+@pytest.mark.parametrize(
+    ("observed", "censored"), [("dead", "alive"), ("1:DECEASED", "0:LIVING"), ("event", "censored")]
+)
+def test_words_that_name_the_event_are_told(data, observed, censored):
+    X, y = data
+    words = np.where(y["event"], observed, censored)
+    with pytest.warns(UserWarning, match=f"'{observed.lower()}' means that the event was observed"):
+        found = dhsic.test_features(X, y["time"], event=words)
+    expected = dhsic.test_features(X, y["time"], event=y["event"])
+    np.testing.assert_array_equal(found.p_values, expected.p_values)
 
 
 # Everywhere the same ----------------------------------------------------------------

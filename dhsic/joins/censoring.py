@@ -22,6 +22,9 @@ from dhsic.sources.ids import abbreviate, did_you_mean
 
 #: Words for an event that was observed, and for a censored time, in lower case.
 YES, NO = frozenset(("true", "yes", "t", "y")), frozenset(("false", "no", "f", "n"))
+#: The same for words that name the event, which is told; those with a number are of cBioPortal.
+HAPPENED = frozenset(("dead", "deceased", "died", "death", "event", "observed", "1:deceased"))
+NOT_YET = frozenset(("alive", "living", "censored", "no event", "0:living", "0:alive"))
 
 
 @dataclass(frozen=True)
@@ -248,9 +251,19 @@ def _events(values: Array, name: str) -> Array:
         )
     if column.dtype.kind in "OU":
         words = {str(word).lower() for word in np.unique(column.astype(str))}
+        shown = abbreviate(map(repr, sorted(words)), 5)
         if words <= YES | NO:
             return np.array([str(word).lower() in YES for word in column.tolist()])
-        shown = abbreviate(map(repr, sorted(words)), 5)
+        if words <= HAPPENED | NOT_YET:
+            observed = words & HAPPENED
+            warn(
+                f"The events ({name}) are text ({shown}): "
+                f"{abbreviate(map(repr, sorted(observed))) or 'none'} means that the event was "
+                f"observed, {abbreviate(map(repr, sorted(words - observed))) or 'none'} that the "
+                "time is censored. If the event is another one, pass 1 where it was observed, and "
+                "0 elsewhere.",
+            )
+            return np.array([str(word).lower() in HAPPENED for word in column.tolist()])
         raise InputError(
             f"The events ({name}) are text ({shown}); pass 1 or True if the event was observed and "
             "0 or False if the time is censored."
