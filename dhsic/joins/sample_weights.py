@@ -57,10 +57,11 @@ def checked_weights(values: Array, m: int, called: str, option: str = SAMPLE_WEI
         )
     numbers = typed(values.astype(object)) if values.dtype.kind in "OUST" else values
     if numbers.dtype.kind not in "biuf":
-        shown = abbreviate(map(repr, np.unique(values.astype(str))), 3)
+        texts = np.unique(values.astype(str)).tolist()
+        points = " with decimal points" if any("," in each for each in texts) else ""
         raise InputError(
-            f"The weights {called} are of type {values.dtype} ({shown}); pass numbers that are 0 "
-            "or more."
+            f"The weights {called} are text ({abbreviate(map(repr, texts), 3)}); pass "
+            f"numbers{points} that are 0 or more."
         )
     missing = is_missing(numbers) | ~np.isfinite(numbers.astype(np.float64))
     numbers = numbers.astype(np.float64)
