@@ -145,6 +145,7 @@ def _of_table(run: SelectionRun, judge: Judge) -> MarginalTest:
     """Test every column of a table with categories; indicators have the result of their column."""
     assert run.table is not None, "there are categories"
     assert run.groups is not None, "they are the columns of the table"
+    judge = replace(judge, standardize=True)  # as `test_features`, to the last bit
     scan = read_once(run.table, run.runtime, judge, Progress(progress=False), rows=run.rows)
     test = _finished(replace(run, source=run.table), judge, scan.columns, scan.scaling)
     codes = run.groups.codes
