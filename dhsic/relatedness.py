@@ -259,7 +259,13 @@ def _components(
         values, vectors, errors = values[::-1], vectors[:, ::-1], np.zeros(asked.n)
     else:
         values, vectors, errors = _randomised(reader, asked, ploidy, n_passes)
-    reader.scaling.check(asked.missing, reader.source, standardize=True, has_bandwidth=False)
+    reader.scaling.check(
+        asked.missing,
+        reader.source,
+        standardize=True,
+        has_bandwidth=False,
+        n_samples=reader.n_samples,
+    )
     n_told = int((values > NOTHING * values[0]).sum())
     if n_told < asked.n:
         raise InputError(

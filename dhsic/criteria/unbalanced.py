@@ -15,11 +15,14 @@ import numpy as np
 
 from dhsic._typing import Float
 from dhsic.criteria.rare import sums_over
+from dhsic.namespace import slices
 
 #: Maximum squared skewness of labels, divided by the number of samples, without a correction.
 LEAST_SKEWNESS = 0.02
 #: Number of draws, and maximum number of values in memory at a time.
 DRAWS, NUMBERS = 1_000_000, 4_000_000
+#: Maximum number of draws whose sums are in memory at a time; one permutation gives many draws.
+DRAWS_AT_ONCE = 40_000
 #: p-value below which the parabola is used, because larger ones are accurate; and p-value below
 #: which the factor is constant.
 BEGIN, END = 0.05, 1e-5
@@ -57,7 +60,8 @@ def drawn_sums(basis: Float, b: Float) -> Iterator[Float]:
         orders = rng.permuted(np.tile(np.arange(m), (height, 1)), axis=1)
         members = orders[:, : n_sets * k].reshape(-1, k)[: DRAWS - n_drawn]
         n_drawn += len(members)
-        yield (high - low) * sums_over(columns, members)
+        for some in slices(len(members), DRAWS_AT_ONCE):
+            yield (high - low) * sums_over(columns, members[some])
 
 
 def tail_bend(log_p: Float) -> float:

@@ -76,6 +76,7 @@ from dhsic.sources.columns import NAME
 from dhsic.sources.ids import abbreviate, did_you_mean
 from dhsic.sources.scaling import Scale, Scaling, missing_mask
 from dhsic.sources.views import AbstractView, SubsetSource
+from dhsic.sources.wide_ranges import with_order
 from dhsic.validation import SCALING, as_array
 
 #: Maximum number of features that are printed; these have the smallest p-values.
@@ -359,7 +360,7 @@ def test_features(
     if given.blocks is not None:
         blocked = BlockIndependence(given.blocks, label_kernel)
         Z, constant, absent = standardised(
-            source, which, sample_rows, missing, standardize, spec.kernel
+            source, which, sample_rows, missing, standardize, spec.kernel, by_ranks=True
         )
         names = _names_of(source, which)
         alone = _at_several_widths(blocked, Z, absent, constant, labels, C)
@@ -367,7 +368,7 @@ def test_features(
     method = "permutation" if method == "auto" else method
     test = HsicTest(spec, method, n_permutations, random_state)
     Z, constant, absent = standardised(
-        source, which, sample_rows, missing, standardize, spec.kernel
+        source, which, sample_rows, missing, standardize, spec.kernel, by_ranks=is_multiscale
     )
     names = _names_of(source, which)
     labels_told = selector.label_description(in_python=True).of(labels)
@@ -575,6 +576,7 @@ class Standardise(AbstractPass):
     """Pass that returns the scaling of features, their standardised values, and missing mask."""
 
     standardize: Scale
+    by_ranks: bool = False  # whether the order of the values must be kept (`with_order`)
 
     def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Float, Array]:
         scalings, values, masks = [], [], []
@@ -582,7 +584,7 @@ class Standardise(AbstractPass):
             scaling, Z = block.measured(standardize=self.standardize)
             mask = missing_mask(block.raw, block.missing_code)
             scalings.append(scaling)
-            values.append(Z)
+            values.append(with_order(Z, block.raw, mask, scaling) if self.by_ranks else Z)
             masks.append(np.zeros(Z.shape, dtype=bool) if mask is None else mask)
         return Scaling.join(scalings), np.concatenate(values), np.concatenate(masks)
 
@@ -594,8 +596,10 @@ def standardised(
     missing: str,
     standardize: Standardize,
     kernel: AbstractKernel,
+    *,
+    by_ranks: bool = False,
 ) -> tuple[Float, Array, Array]:
-    """Read features (m, n), scaled over the samples.
+    """Read features (m, n), scaled over the samples; `by_ranks` keeps their order.
 
     Also returns the masks of constant features (n,) and of missing values (m, n).
     """
@@ -607,16 +611,23 @@ def standardised(
     with Threads() as runtime:
         reader, values = looked_at(source, runtime, rows, features)
         scaled = scales(standardize, values)
+        a_pass = Standardise(scaled, by_ranks)
         Z, at, scalings = np.empty((reader.n_samples, len(which)), order="F"), 0, []
         absent = np.zeros(Z.shape, dtype=bool)
-        for scaling, block, mask in reader.map_blocks(Standardise(scaled), reader.jobs(features)):
+        for scaling, block, mask in reader.map_blocks(a_pass, reader.jobs(features)):
             Z[:, order[at : at + len(block)]] = block.T
             absent[:, order[at : at + len(block)]] = mask.T
             scalings.append(scaling)
             at += len(block)
     scaling_all = Scaling.join(scalings)
     subset = SubsetSource(source, features)
-    scaling_all.check(missing, subset, standardize=scaled, has_bandwidth=kernel.has_bandwidth)
+    scaling_all.check(
+        missing,
+        subset,
+        standardize=scaled,
+        has_bandwidth=kernel.has_bandwidth,
+        n_samples=reader.n_samples,
+    )
     constant = np.empty(len(which), dtype=bool)
     constant[order] = scaling_all.constant
     return Z, constant, absent

@@ -249,11 +249,15 @@ def check_numbers(name: str, labels: Array, values: Array) -> None:
 
 
 def written_twice(text: Array) -> list[list[str]]:
-    """Return groups of texts that are the same number and differ by more than a final ".0"."""
+    """Return groups of texts that are the same number and differ by more than a final ".0".
+
+    The sign of 0 does not count: programs write -0.0 for a small negative number that was rounded.
+    """
     spellings: dict[float, set[str]] = {}
     for t in set(text):
         if is_numeral(t):
-            spellings.setdefault(float(t), set()).add(POINT_ZERO.sub("", t))
+            plain = t.removeprefix("-") if float(t) == 0 else t
+            spellings.setdefault(float(t), set()).add(POINT_ZERO.sub("", plain))
     return [sorted(texts) for _, texts in sorted(spellings.items()) if len(texts) > 1]
 
 

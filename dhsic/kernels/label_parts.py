@@ -16,6 +16,7 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.linalg import pivoted_cholesky
+from dhsic.linalg.rank_basis import dense_ranks
 
 #: Maximum number of samples of a given matrix that is decomposed, and of directions of a factor.
 MOST_DECOMPOSED, MOST_DIRECTIONS = 5000, 2000
@@ -111,8 +112,15 @@ class RealTargets:
 
     @property
     def centred(self) -> RealTargets:
-        """Copy with centred values, which makes the linear kernel more precise."""
-        return replace(self, values=self.values - self.values.mean(axis=0))
+        """Copy with centred values, which makes the linear kernel more precise.
+
+        Targets are left as they are if the differences of their values would be lost.
+        """
+        values = self.values - self.values.mean(axis=0)
+        for t, (before, after) in enumerate(zip(self.values.T, values.T, strict=True)):
+            if np.unique(after).size < dense_ranks(before).max() + 1:
+                values[:, t] = before
+        return replace(self, values=values)
 
     @property
     def linear(self) -> RealTargets:

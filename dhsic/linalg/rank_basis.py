@@ -25,6 +25,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dhsic._typing import Array, Float, Index
+from dhsic.validation import ROUNDING
 
 #: Maximum number of functions, which resolve oscillations down to 1/24 of the range of ranks.
 N_FUNCTIONS = 24
@@ -80,6 +81,23 @@ def rank_functions(x: Array, n_functions: int = N_FUNCTIONS, missing: Array | No
     out = np.zeros((len(basis), x.size))
     out[:, order] = np.repeat(np.add.reduceat(basis, starts, axis=1) / sizes, sizes, axis=1)
     return out
+
+
+def dense_ranks(values: Float) -> Float:
+    """Ranks of values (n,), from 0 and without gaps; values that differ by rounding are ties.
+
+    >>> dense_ranks(np.array([1e300, 0.3, 0.1 * 3, -2.0])).tolist()
+    [2.0, 1.0, 1.0, 0.0]
+    """
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    with np.errstate(over="ignore"):
+        gaps = np.diff(ordered)
+    rounding = ROUNDING * np.spacing(np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1])))
+    are_whole = (ordered[1:] % 1 == 0) & (ordered[:-1] % 1 == 0)
+    ranks = np.empty(values.size)
+    ranks[order] = np.append(0, np.cumsum((gaps > rounding) | (are_whole & (gaps > 0))))
+    return ranks
 
 
 def level_functions(counts: Float, values: Float, n_functions: int) -> Float:

@@ -412,6 +412,7 @@ def measure(reader: Reader, missing: str, *, codes_checked: bool = False) -> Non
         reader.source,
         standardize=True,
         has_bandwidth=False,
+        n_samples=reader.n_samples,
         codes_checked=codes_checked,
     )
 

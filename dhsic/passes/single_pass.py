@@ -44,6 +44,7 @@ from dhsic.sources.scaling import (
 )
 from dhsic.sources.values import KEEPING, BlockKinds, Census, ValueKind, recoded
 from dhsic.sources.views import checksums
+from dhsic.sources.wide_ranges import with_order
 
 #: Maximum number of values in the data for which a plan examines all of them.
 LOOKED_AT = 1 << 30
@@ -193,9 +194,11 @@ def _features(
     if codes is not None and directions.panels:
         return _coded(codes, directions, alike, judge)
     scaling, X = tile.measured(standardize=judge.standardize)
+    mask = missing_mask(tile.raw, tile.missing_code) if judge.leaves_missing_out else None
+    if judge.goes_by_ranks:
+        X = with_order(X, tile.raw, mask, scaling)
     alive: Index = np.flatnonzero(scaling.std > 0)
     X = X if alive.size == len(X) else X[alive]
-    mask = missing_mask(tile.raw, tile.missing_code) if judge.leaves_missing_out else None
     mask = None if mask is None else mask[alive]
     missing = mask if mask is not None and mask.any() else None
     return scaling, Features(X, scaling.n_levels[alive], directions, missing=missing), alive

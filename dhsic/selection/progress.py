@@ -143,7 +143,13 @@ class RunRecorder:
             self._kept.check_data(scaling.checksum)
         missing, scaled = self._run.selector.missing, self._run.standardizes
         source = self._run.source
-        scaling.check(missing, source, standardize=scaled, has_bandwidth=has_bandwidth)
+        scaling.check(
+            missing,
+            source,
+            standardize=scaled,
+            has_bandwidth=has_bandwidth,
+            n_samples=self._run.n_samples,
+        )
 
     def note(self, state: SelectionState, *arrays: Mapping[str, Array]) -> None:
         """Save a finished round and arrays that the next round needs; log it, report progress."""

@@ -47,6 +47,7 @@ from dhsic.results.schema import Order
 from dhsic.selection.marginal import MarginalTest
 from dhsic.selection.rerank import SAMPLES, Reranking
 from dhsic.sources.scaling import missing_mask
+from dhsic.sources.wide_ranges import with_order
 
 #: Maximum number of candidates, and maximum number of their values.
 MOST_CANDIDATES, ENTRIES = 256, 1 << 22
@@ -91,12 +92,15 @@ def front_bytes(d: int, m: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PresentValues(AbstractByTile):
-    """Job that reads standardised values of features, (c, m), NaN where missing."""
+    """Job that reads standardised values of features, (c, m), NaN where missing.
+
+    Features that standardising would rob of their order are replaced by their ranks.
+    """
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
         def read_tile(tile: Tile) -> Float:
-            X = np.array(tile.values(np.float64))
             mask = missing_mask(tile.raw, tile.missing_code)
+            X = with_order(np.array(tile.values(np.float64)), tile.raw, mask, tile.scaling)
             if mask is not None:
                 X[mask] = np.nan
             return X

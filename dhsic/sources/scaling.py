@@ -25,6 +25,7 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.sentinels import Sentinels, found_in, refuse_sentinels
 from dhsic.sources.shared_codes import ENDS
 from dhsic.sources.views import checksums
+from dhsic.sources.wide_ranges import warn_of_spikes
 from dhsic.validation import ROUNDING
 
 #: Scaling of features: to unit standard deviation (True), none (False), or by presence. By
@@ -118,6 +119,7 @@ class Scaling:
         *,
         standardize: Scale,
         has_bandwidth: bool,
+        n_samples: int,
         codes_checked: bool = False,
     ) -> None:
         """Raise InputError for data that cannot be ranked.
@@ -125,10 +127,11 @@ class Scaling:
         These are undeclared codes for missing values, missing values if `missing` is "error",
         values whose powers overflow (or are too small for a kernel with a bandwidth), and data
         without a feature that varies. With `codes_checked` the values were checked for undeclared
-        codes before.
+        codes before. `n_samples` is the number of samples that were measured.
         """
         if not codes_checked:
             refuse_sentinels(Sentinels(self.codes, self.n_coded, self.nearest, self.ends), source)
+            warn_of_spikes(self, n_samples, source.feature_names())
         n = int((self.n_missing > 0).sum())
         if missing == "error" and n:
             raise InputError(
@@ -138,11 +141,14 @@ class Scaling:
             )
         beyond = np.flatnonzero(~np.isfinite(self.std) | ~(self.max_abs < LARGEST_MAX_ABS))
         if beyond.size:
+            first, names = beyond[0], source.feature_names()
+            called = f"feature {first}" if names is None else f"feature {str(names[first])!r}"
             raise InputError(
-                f"{beyond.size} features (first: feature {beyond[0]}, with mean "
-                f"{self.mean[beyond[0]]:.3g}) have values so large, or vary so little, that "
-                "their squares exceed the range of floating-point numbers. Rescale them, take "
-                "logarithms" + ("." if standardize else ", or pass standardize=True.")
+                f"{beyond.size} features (first: {called}, with mean {self.mean[first]:.3g}) have "
+                "values so large, or vary so little, that their squares exceed the range of "
+                "floating-point numbers. If such a value is an error, correct it or write NaN "
+                "there. Otherwise rescale them, take logarithms"
+                + ("." if standardize else ", or pass standardize=True.")
             )
         highest = float(self.max_abs.max())
         if has_bandwidth and 0 < highest < SMALLEST_MAX_ABS:
