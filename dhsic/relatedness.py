@@ -483,6 +483,11 @@ def _best_penalties(K: Float, targets: Sequence[Float], q: int) -> list[float]:
     """
     values, U = eigh(K, driver="evd", check_finite=False)
     values = np.maximum(values, 0.0) / float(values.mean())
+    return reml_penalties(values, U, targets, q)
+
+
+def reml_penalties(values: Float, U: Float, targets: Sequence[Float], q: int) -> list[float]:
+    """Penalties of `_best_penalties`, from eigenvalues of K of mean 1 and eigenvectors U (m, m)."""
     degrees = len(values) - q
 
     def minus_likelihood(power: float, squares: Float) -> float:

@@ -34,6 +34,9 @@ class PairSet:
         Number of columns that are not features, with which all features of `alone` are paired.
     alone : Index or None
         Features that are paired with these columns.
+    n_screened : int
+        Number of pairs among which these ones were chosen by the labels; 0 if they were not. The
+        family-wise p-values are those of a scan of so many pairs.
     """
 
     within: Index
@@ -41,6 +44,7 @@ class PairSet:
     one_run: bool = False
     n_columns: int = 0
     alone: Index | None = None
+    n_screened: int = 0
 
     @classmethod
     def of_all(cls, features: Index, partners: Index | None = None) -> PairSet:

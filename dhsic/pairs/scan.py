@@ -279,7 +279,7 @@ def scan_pairs(
             least = reach if screens and labels.functions == 1 else None
             done = _permuted(reader, permuted, labels, least, n_permutations, seed, beside)
             kept.put(NULL, **done)
-        null = Null.of(done["log_p"], n_pairs / n_tried)
+        null = Null.of(done["log_p"], max(n_pairs, pairs.n_screened) / n_tried)
         is_audited = screens and labels.functions == 1
         audited = (int(done["n_audited"]), int(done["n_lost"])) if is_audited else None
         inflation = Inflation.of(done["medians"])
