@@ -18,16 +18,19 @@ from dhsic.cli.console import counted, echo_json, heed_signals, paragraph, say, 
 from dhsic.cli.job import NO_TARGET, SelectJob
 from dhsic.cli.label_notes import censoring_note
 from dhsic.cli.labels import open_with_labels
+from dhsic.cli.marginal import show_marginal
 from dhsic.cli.out import NAMED, OF_ALL, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
 from dhsic.errors import InputError
 from dhsic.interactions import PairTest
 from dhsic.interactions.anova import ChosenFeatures, shares_of
 from dhsic.interactions.feature_sets import feature_sets
+from dhsic.interactions.marginal import check_screen, screened
 from dhsic.joins.label_description import LabelDescription
 from dhsic.joins.labels import Labelled
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import human
+from dhsic.pairs.marginal_test import MarginalTest
 from dhsic.pairs.share import Labels, label_columns
 from dhsic.pairs.test import pairs_tested
 from dhsic.plans.time import Rates
@@ -59,9 +62,11 @@ def pairs(
     force: bool,
     is_planned: bool,
     are_shared: bool,
+    is_marginal: bool,
+    screen: int | None,
     **options: Any,
 ) -> None:
-    """Scan all pairs and print the best ones, or decompose HSIC of the selected features."""
+    """Print the best pairs, features with marginal interactions, or shares of selected features."""
     started = time.perf_counter()
     if not options["target"]:
         raise InputError(NO_TARGET)
@@ -69,6 +74,13 @@ def pairs(
     settings = n_pairs, alpha, n_permutations, least, linked, seed
     test = PairTest(*settings, checkpoint=checkpoint, memory_limit=job.memory, functions=functions)
     test = replace(test, label_kernel=job.labels_as, with_effects=True).check()
+    check_screen(screen, functions)
+    if is_marginal and (are_shared or screen is not None):
+        raise InputError("--marginal tests single features; leave out --shares and --screen.")
+    if is_marginal and (functions > 1 or options["environment"]):
+        raise InputError(
+            "--marginal tests products of two features; leave out --functions and --with."
+        )
     if out is not None:
         check_table(out, "pairs", force=force)
     if are_shared and selection is None:
@@ -78,17 +90,25 @@ def pairs(
     labelled = _opened(job)
     sets = feature_sets(first, second, labelled)
     if are_shared:
-        if labelled.environment is not None or first or second:
-            raise InputError("--shares works without --with, --first and --second.")
+        if labelled.environment is not None or first or second or screen is not None:
+            raise InputError("--shares works without --with, --first, --second and --screen.")
         result = shares_of(labelled, chosen, label_kernel=job.labels_as, memory_limit=job.memory)
         about = "shares", result.isel(effects=slice(n_pairs)), [("shares", _parts(result))]
     else:
         heed = partial(heed_signals, click.get_current_context())
         with closing(job.runtime()) as runtime, runtime.polling_interrupt(heed):
+            if is_marginal:
+                marginal = MarginalTest(alpha, seed, "mean", checkpoint, job.memory, job.labels_as)
+                show_marginal(
+                    *(marginal.check(), labelled, chosen, runtime, sets, started),
+                    **{"n": n_pairs, "out": out, "plans": is_planned, "as_json": job.as_json},
+                )
+                return
             if is_planned:
                 _plan(test, labelled, chosen, runtime.n_here, sets, as_json=job.as_json)
                 return
             main = ChosenFeatures.of(chosen, labelled.source)
+            test, sets = screened(test, screen, labelled, runtime, main, sets)
             result = test.of(
                 labelled, runtime, main.here, sets[0], second=sets[1], elsewhere=main.elsewhere
             )
@@ -195,6 +215,13 @@ def _summary_lines(
             f"explained){carried_over(about)}"
         )
     yield "pairs", f"{sentence}."
+    if n_all := about.get("n_pairs_screened"):
+        yield (
+            "screen",
+            f"Only pairs of {counted(about['n_features_screened'], 'feature')} with the strongest "
+            f"marginal interactions were scored, of {n_all:,} pairs; p-values are those of a scan "
+            "of all pairs.",
+        )
     if "inflation" in about:
         yield "inflation", inflation_sentence(about)
     if (sure := about["n_certain"]) < found["share"].size:

@@ -17,13 +17,13 @@ of r are equally likely given their sizes. Then S has mean 0 and, since the diag
 
     ``Var S = 2 w'(K^j o K^j) w``,   ``E S^3 = 8 sum_ikl K_ik K_kl K_li w_i w_k w_l``
 
-exactly, however the variance of single residuals depends on the sample. With ``N = K o K^2`` (K
-without its diagonal), mean ``u`` of w, and ``w = u + delta``, the third moment is
+exactly, however the variance of single residuals depends on the sample. With the row sums n of
+``K o K^2`` (K without its diagonal), the mean u of w, and ``w = u + delta``, the third moment is
 
-    ``8 u (3 w'N w - 3 u w'N 1 + u^2 1'N 1)``,
+    ``8 u^2 (3 w'n - 2 u 1'n)``
 
-up to the term of third order in delta, whose mean over independent delta is 0. So a feature needs
-quadratic forms of (m, m) matrices alone, which are matrix products over a block of features.
+up to terms of second and third order in delta, whose mean over independent delta is 0. So a feature
+needs quadratic forms of (m, m) matrices alone, which are matrix products over a block of features.
 
 **Relatives.** A polygenic trait has covariance ``K + lambda I`` up to a factor, with lambda of
 largest restricted likelihood. Residuals are ``r = P y``, where P is the inverse of this matrix on
@@ -38,8 +38,10 @@ mean and variance over permutations and features standardise all statistics agai
 difference of the third moment is added. The p-value is the tail of Pearson's distribution of
 type III.
 
-If all products together explain a share h of the residual variance, S has mean ``h Var S / 2``, so
-``2 S / Var S`` estimates h.
+If all products together explain a share h of the residual variance, S has mean ``h Var S / 2``,
+where the variance is that without interactions. These make w larger where x is extreme. So h is
+estimated by ``2 S f^2 / Var S``, with f the mean of w over the mean of x o x, which is 1 without
+interactions.
 """
 
 from __future__ import annotations
@@ -72,8 +74,9 @@ LEAST_VARIANCE = 0.1
 PERMUTATIONS, CALIBRATED = 128, 128
 #: Number of float32 arrays (c, m) of a task, with one label column; and more for each other column.
 COPIES, COPIES_EACH = 14, 2
-#: Number of values per feature and permutation: S, its variance and its third moment.
-VALUES = 3
+#: Number of values per feature and permutation: S minus its mean, its variance, its third moment,
+#: and the mean of w over that of the squares of x.
+VALUES = 4
 #: Number of (m, m) float64 matrices during preparation.
 SQUARES = 9
 
@@ -113,8 +116,8 @@ class PartnerKernel:
 
     Attributes
     ----------
-    kernel, squares, covariance, cubes : Quadratic
-        K, ``K o K``, ``K o P`` and ``K o K^2``, (m, m) float32.
+    kernel, squares, covariance : Quadratic
+        K, ``K o K`` and ``K o P``, (m, m) float32.
     cube_sums : (m,)
         Row sums of ``K o K^2``.
     Q : (m, q) float32
@@ -126,7 +129,6 @@ class PartnerKernel:
     kernel: Quadratic
     squares: Quadratic
     covariance: Quadratic
-    cubes: Quadratic
     cube_sums: Float
     Q: Array
     n_partners: int
@@ -135,13 +137,9 @@ class PartnerKernel:
     def of(cls, K: Float, P: Float, Q: Float, d: int) -> PartnerKernel:
         """Prepare the matrices from K (m, m), which is overwritten, and the covariance P."""
         np.fill_diagonal(K, 0.0)
-        cubes = K @ K
-        cubes *= K
-        kernel, squares, covariance, of_cubes = (
-            Quadratic.of(A, 1.0, np.float32) for A in (K, K * K, K * P, cubes)
-        )
-        sums = cubes.sum(axis=1)
-        return cls(kernel, squares, covariance, of_cubes, sums, Q.astype(np.float32), d)
+        sums = np.vecdot(K @ K, K)
+        kernel, squares, covariance = (Quadratic.of(A, 1.0, np.float32) for A in (K, K * K, K * P))
+        return cls(kernel, squares, covariance, sums, Q.astype(np.float32), d)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,7 +196,7 @@ class WhiteLabels:
 
 @dataclass(frozen=True, slots=True)
 class MarginalScan(AbstractByTile):
-    """Pass that computes S minus its mean, its variance and its third moment: (c, 3) float64.
+    """Pass that computes the moments of S (see `VALUES`), (c, 4) float64.
 
     `residuals` (m, t) are float32. Tags of features are 1 for partners, else 0. Features that are
     not tested are NaN.
@@ -221,14 +219,14 @@ class MarginalScan(AbstractByTile):
 def scan_cost(m: int, t: int) -> Cost:
     """Cost of `MarginalScan` for m samples and t label columns."""
     tile = 4 * (COPIES + COPIES_EACH * t) * tile_height(m) * m
-    state = 4 * (4 * form_entries(m) + m * t)
-    return Cost(float32=(t * (t + 2) + 1) * form_flops(m), values=m, state=state, tile=tile)
+    state = 4 * (3 * form_entries(m) + m * t)
+    return Cost(float32=(t + t * (t + 1) / 2 + 1) * form_flops(m), values=m, state=state, tile=tile)
 
 
 def moments_of(
     X: Array, is_partner: Mask, draws: Iterable[Array], state: PartnerKernel, each: Each = map
 ) -> Float:
-    """Moments of standardised features X (c, m) for n draws of residuals, (n, c, 3).
+    """Moments of standardised features X (c, m) for n draws of residuals, (n, c, 4).
 
     The function `each` may run draws in parallel threads. Features that are not tested are NaN.
     """
@@ -275,21 +273,24 @@ class FeatureTile:
         return cls(x, a, v, sizes, v_sizes, state.covariance.forms(x), own)
 
     def moments(self, residuals: Array, state: PartnerKernel) -> Float:
-        """S minus its mean, its variance and its third moment for residuals (m, t): (c, 3)."""
+        """Moments of S, see `VALUES`, for residuals (m, t): (c, 4)."""
         products = [self._product(r) for r in residuals.T]
         statistic = -len(products) * self.mean
-        variance, third = np.zeros_like(statistic), np.zeros_like(statistic)
+        full, less, third, size = (np.zeros_like(statistic) for _ in range(4))
         for s, W in enumerate(products):
             statistic += state.kernel.forms(W)
             for k in range(s, len(products)):
                 w = W * products[k]
                 weight = 2.0 if k == s else 4.0
-                variance += weight * self._squares(w, state)
+                full += weight * state.squares.forms(w)
+                self._subtract_own(less, w, weight, state)
                 if k == s:
                     third += _third(w, state)
+                    size += w.sum(axis=1, dtype=np.float64) / (len(products) * self.sizes)
                     own = self.own
                     statistic[own] += np.vecdot(w[own], self.a[own]) / state.n_partners
-        return np.stack([statistic, variance, third], axis=1)
+        variance = np.maximum(full - less, LEAST_VARIANCE * full)
+        return np.stack([statistic, variance, third, size], axis=1)
 
     def _product(self, r: Array) -> Array:
         """``x o r`` with the main effects of x and of its square regressed out of r."""
@@ -298,26 +299,23 @@ class FeatureTile:
         W *= self.x
         return W
 
-    def _squares(self, w: Array, state: PartnerKernel) -> Float:
-        """``w'(K o K) w``, without the feature itself in K."""
-        full = state.squares.forms(w)
+    def _subtract_own(self, less: Float, w: Array, weight: float, state: PartnerKernel) -> None:
+        """Add the part of ``w'(K o K) w`` that is due to the feature itself to `less` (c,)."""
         d, own = state.n_partners, self.own
-        a, spread = self.a[own], np.vecdot(self.a[own], self.a[own]) / len(w[0])
-        own, a = own[spread**2 > WORTH_REMOVING * d], a[spread**2 > WORTH_REMOVING * d]
+        spread = np.vecdot(self.a[own], self.a[own]) / w.shape[1]
+        own = own[spread**2 > WORTH_REMOVING * d]
         if own.size:
-            part, wa = w[own], w[own] * a
-            less = 2.0 / d * state.kernel.forms(part * self.x[own])
-            less -= (wa.sum(axis=1, dtype=np.float64) ** 2 - np.vecdot(wa, wa)) / d**2
-            full[own] = np.maximum(full[own] - less, LEAST_VARIANCE * full[own])
-        return full
+            part, wa = w[own], w[own] * self.a[own]
+            crossed = 2.0 / d * state.kernel.forms(part * self.x[own])
+            squared = (wa.sum(axis=1, dtype=np.float64) ** 2 - np.vecdot(wa, wa)) / d**2
+            less[own] += weight * (crossed - squared)
 
 
 def _third(w: Array, state: PartnerKernel) -> Float:
     """Third moment of S, see the module docstring."""
     u = w.mean(axis=1, dtype=np.float64)
     sums = w @ state.cube_sums
-    of_mean = u**2 * state.cube_sums.sum() - 3.0 * u * sums
-    return np.asarray(8.0 * u * (3.0 * state.cubes.forms(w) + of_mean))
+    return np.asarray(8.0 * u**2 * (3.0 * sums - 2.0 * u * state.cube_sums.sum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,22 +331,23 @@ class Calibration:
 
     @classmethod
     def of(cls, moments: Float) -> Calibration:
-        """Compute it from the moments (n, c, 3) of n permutations and c features."""
-        statistic, variance, third = moments[:, ~np.isnan(moments[0, :, 0])].T
+        """Compute it from the moments (n, c, 4) of n permutations and c features."""
+        statistic, variance, third, _ = moments[:, ~np.isnan(moments[0, :, 0])].T
         z = statistic / np.sqrt(variance)
         mean, std = float(z.mean()), float(z.std())
         predicted = float((third / variance**1.5).mean())
         return cls(mean, std, float((((z - mean) / std) ** 3).mean()) - predicted)
 
     def log_p(self, moments: Float) -> Float:
-        """Log p-values of features with these moments (c, 3)."""
-        statistic, variance, third = moments.T
+        """Log p-values of features with these moments (c, 4)."""
+        statistic, variance, third, _ = moments.T
         z = (statistic / np.sqrt(variance) - self.mean) / self.std
         skewness = third / variance**1.5 + self.skewness
         return log_tail(z, np.maximum(skewness, 0.0))
 
     def shares(self, moments: Float) -> tuple[Float, Float]:
         """Estimated shares of the labels that interactions explain, and standard errors, (c,)."""
-        statistic, variance, _ = moments.T
+        statistic, variance, _, size = moments.T
         deviation = np.sqrt(variance)
-        return 2.0 * (statistic / deviation - self.mean) / deviation, 2.0 * self.std / deviation
+        unit = 2.0 * np.square(size) / deviation  # `size` is 1 without interactions
+        return unit * (statistic / deviation - self.mean), unit * self.std

@@ -313,7 +313,7 @@ def _partner_products(reader: Reader, partners: Index | None, missing: str) -> t
 
 
 def _moments(reader: Reader, a_pass: MarginalScan, jobs: list[Job], kept: SavedResults) -> Float:
-    """Moments of all features (c, 3); saved blocks are loaded instead of computed."""
+    """Moments of all features (c, 4); saved blocks are loaded instead of computed."""
     parts: list[Float] = []
     n_saved = 0
     while (saved := kept.get(f"tiles/{n_saved:06d}")) is not None:
