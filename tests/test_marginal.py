@@ -13,7 +13,8 @@ import dhsic
 from dhsic.errors import CheckpointError, InputError, MemoryBudgetError
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.pairs import marginal_test
-from dhsic.pairs.marginal import PartnerKernel, moments_of
+from dhsic.pairs.marginal import MarginalScan, PartnerKernel
+from dhsic.passes import Tile
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 
@@ -38,14 +39,18 @@ def test_moments_are_those_of_plain_loops(rng, t, q):
     P = R @ np.diag(rng.uniform(0.5, 1.5, m)) @ R
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     partners = R @ Z[:, is_partner]
-    state = PartnerKernel.of(partners @ partners.T / 4, P, Q, 4)
+    K = partners @ partners.T / 4
+    np.fill_diagonal(K, 0.0)
+    a_pass = MarginalScan(PartnerKernel.of(K, P, Q, 4), residuals.astype(np.float32))
+    raw = np.ascontiguousarray(X.T)
+    scaling, _ = Tile(raw, None).measured(standardize=True)
 
-    found = moments_of(Z.T.astype(np.float32), is_partner, [residuals.astype(np.float32)], state)
+    found = a_pass.over(iter([Tile(raw, None, scaling, is_partner.astype(int))]), m)
 
     columns = [list(map(float, c)) for c in X.T]
     fixed, rows = [list(q) for q in Q.T], [list(r) for r in residuals.T]
     expected = moments(columns, fixed, rows, P.tolist(), is_partner.tolist())
-    np.testing.assert_allclose(found[0, :, :2], expected, rtol=2e-4, atol=2e-3)
+    np.testing.assert_allclose(found[:, :2], expected, rtol=2e-4, atol=2e-3)
 
 
 def test_moments_over_all_signs_are_in_closed_form(rng):
@@ -253,5 +258,5 @@ def test_options_that_do_not_go_with_marginal_tests(rng, tmp_path, options):
     dhsic.save(dhsic.select(path, "trait", n_features_to_select=3), selection)
     asked = "pairs", path, "--target", "trait", "--marginal", "--selection", selection
 
-    assert "leave out" in run(*asked, *options, code=2).stderr
+    assert "Leave out --marginal" in run(*asked, *options, code=2).stderr
     assert "significant" in run(*asked).stderr

@@ -177,14 +177,7 @@ def screened(
             "Leave out one of the two."
         )
     checkpoint = None if test.checkpoint is None else f"{test.checkpoint}.marginal"
-    marginal = MarginalTest(
-        alpha=test.alpha,
-        seed=test.seed,
-        missing=test.missing,
-        checkpoint=checkpoint,
-        memory_limit=test.memory_limit,
-        label_kernel=test.label_kernel,
-    )
+    marginal = replace(MarginalTest.like(test), checkpoint=checkpoint)
     table = marginal.of(given, runtime, chosen.here, *sets, elsewhere=chosen.elsewhere)
     best = table["feature"].to_numpy()[:n]
     everyone = np.arange(given.source.n_features)
@@ -192,3 +185,14 @@ def screened(
     here = np.flatnonzero(np.isin(stored_positions(given.source), best))
     test = replace(test, n_screened=PairSet.between(among, partners).n_pairs)
     return test, (np.intersect1d(among, here), partners)
+
+
+def planned_sets(
+    screen: int | None, given: Labelled, sets: tuple[Index | None, Index | None]
+) -> tuple[Index | None, Index | None]:
+    """Sets of features of a plan: as many as `screen` instead of those that will be chosen."""
+    if screen is None:
+        return sets
+    everyone = np.arange(given.source.n_features)
+    among, partners = (everyone if some is None else some for some in sets)
+    return among[:screen], partners

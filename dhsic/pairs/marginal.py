@@ -33,7 +33,8 @@ which is subtracted.
 **Calibration.** What these moments do not contain are main effects that are estimated, chains of
 residuals that are correlated along K, and labels with skewed laws. So the standardised statistic is
 computed for a sample of features and permuted labels: ``P^(1/2) y`` is exchangeable, is permuted,
-Q is regressed out of it again (Freedman and Lane, 1983), and it is multiplied by ``P^(1/2)``. The
+and ``(K + lambda I)^(1/2)`` restores its covariance. The mixed model is fitted again, because a fit
+removes a part of S that all features share, and Q is regressed out (Freedman and Lane, 1983). The
 mean and variance over permutations and features standardise all statistics again, and the
 difference of the third moment is added. The p-value is the tail of Pearson's distribution of
 type III.
@@ -46,7 +47,7 @@ interactions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -59,7 +60,7 @@ from dhsic.criteria.null import log_tail
 from dhsic.linalg.quadratic import Each, Quadratic, add_products, form_entries, form_flops
 from dhsic.pairs.share import EXPLAINED
 from dhsic.passes import AbstractByTile, AbstractSum, Cost, Tile, split_tiles, tile_height, tile_of
-from dhsic.relatedness import reml_penalties
+from dhsic.relatedness import reml_penalty
 from dhsic.sources.scaling import Scaling
 
 #: A feature is tested if its square is spread over at least as many samples (the inverse of the
@@ -72,6 +73,8 @@ WORTH_REMOVING = 1e-3
 LEAST_VARIANCE = 0.1
 #: Number of permutations, and maximum number of features, of the calibration.
 PERMUTATIONS, CALIBRATED = 128, 128
+#: Ratio of the penalties from which means of S are interpolated.
+NEAR = 1.5
 #: Number of float32 arrays (c, m) of a task, with one label column; and more for each other column.
 COPIES, COPIES_EACH = 14, 2
 #: Number of values per feature and permutation: S minus its mean, its variance, its third moment,
@@ -135,63 +138,76 @@ class PartnerKernel:
 
     @classmethod
     def of(cls, K: Float, P: Float, Q: Float, d: int) -> PartnerKernel:
-        """Prepare the matrices from K (m, m), which is overwritten, and the covariance P."""
-        np.fill_diagonal(K, 0.0)
+        """Prepare the matrices from K (m, m), whose diagonal is 0, and the covariance P."""
         sums = np.vecdot(K @ K, K)
         kernel, squares, covariance = (Quadratic.of(A, 1.0, np.float32) for A in (K, K * K, K * P))
         return cls(kernel, squares, covariance, sums, Q.astype(np.float32), d)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WhiteLabels:
-    """Labels with the covariance of a mixed model removed.
+class MixedModel:
+    """Mixed model of the labels, in the eigenvectors of the kernel.
 
     Attributes
     ----------
-    white : (m, t)
-        ``P^(1/2) y`` for orthonormal label columns y, which is exchangeable without interactions.
-    root : (m, m)
-        ``P^(1/2)``.
-    P : (m, m)
-        Inverse covariance of the labels on the complement of Q, scaled to trace m - q.
+    values : (m,)
+        Eigenvalues of the kernel, of mean 1.
+    vectors : (m, m)
+        Eigenvectors, with Q regressed out of them.
     Q : (m, q)
         Orthonormal basis of what is regressed out.
+    labels : (m, t)
+        Coordinates of the label columns along the eigenvectors.
     penalty : float
         Variance of the noise over the mean polygenic variance of a sample (REML).
     """
 
-    white: Float
-    root: Float
-    P: Float
+    values: Float
+    vectors: Float
     Q: Float
+    labels: Float
     penalty: float
 
     @classmethod
-    def of(cls, K: Float, U: Float, Q: Float) -> WhiteLabels:
-        """Fit the mixed model to label columns U (m, t), with Q regressed out of them and of K."""
-        m, q = Q.shape
-        values, E = eigh(K, driver="evd", check_finite=False)
+    def of(cls, K: Float, U: Float, Q: Float) -> MixedModel:
+        """Fit the model to label columns U (m, t), with Q regressed out of them and of K."""
+        values, vectors = eigh(K, driver="evd", check_finite=False)
         values = np.maximum(values, 0.0) / float(values.mean())
-        (penalty,) = reml_penalties(values, E, [U], q)
-        E -= Q @ (Q.T @ E)
-        inverse = (m - q) / float((np.square(E) / (values + penalty)).sum())
-        P = (E * (inverse / (values + penalty))) @ E.T
-        root = (E * np.sqrt(inverse / (values + penalty))) @ E.T
-        return cls(root @ U, root, P, Q, penalty)
+        vectors -= Q @ (Q.T @ vectors)
+        labels = vectors.T @ U
+        penalty = reml_penalty(values, np.square(labels), Q.shape[1])
+        return cls(values, vectors, Q, labels, penalty)
 
-    def residuals(self, white: Float) -> Float:
-        """Residuals ``P y`` (m, t) of white labels, each column of unit variance."""
-        m, q = self.Q.shape
-        return np.asarray(self.root @ (white * np.sqrt((m - q) / np.square(white).sum(axis=0))))
+    def covariance(self, penalty: float) -> Float:
+        """Covariance P of the residuals, (m, m), scaled to trace m - q."""
+        weights = 1.0 / (self.values + penalty)
+        P = (self.vectors * weights) @ self.vectors.T
+        P *= (len(P) - self.Q.shape[1]) / float(np.trace(P))
+        return np.asarray(P)
 
-    def permuted(self, n: int, seed: int) -> Array:
-        """Residuals of n permutations of the white labels, (n, m, t) float32."""
+    def residuals(self) -> Array:
+        """Residuals ``P y`` of the labels, (m, t) float32, of unit variance."""
+        return self._residuals(self.labels, self.penalty)
+
+    def _residuals(self, labels: Float, penalty: float) -> Array:
+        weights = 1.0 / (self.values + penalty)
+        inverse = 1.0 / float(np.square(self.vectors).sum(axis=0) @ weights)
+        degrees = len(self.Q) - self.Q.shape[1]
+        scale = degrees * np.sqrt(inverse / (weights @ np.square(labels)))
+        return np.asarray(self.vectors @ (labels * weights[:, None]) * scale, dtype=np.float32)
+
+    def permuted(self, n: int, seed: int) -> Iterator[tuple[float, Array]]:
+        """Yield penalty and residuals (m, t) of n permutations of the white labels.
+
+        The model is fitted again to each of them.
+        """
         rng = np.random.default_rng([seed, 3])
-        out = np.empty((n, *self.white.shape), dtype=np.float32)
-        for each in out:
-            white = self.white[rng.permutation(len(self.white))]
-            each[:] = self.residuals(white - self.Q @ (self.Q.T @ white))
-        return out
+        roots = np.sqrt(self.values + self.penalty)[:, None]
+        white = self.vectors @ (self.labels / roots)
+        for _ in range(n):
+            labels = roots * (self.vectors.T @ white[rng.permutation(len(white))])
+            penalty = reml_penalty(self.values, np.square(labels), self.Q.shape[1])
+            yield penalty, self._residuals(labels, penalty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +228,10 @@ class MarginalScan(AbstractByTile):
         return scan_cost(m, self.residuals.shape[1])
 
     def _moments(self, tile: Tile) -> Float:
-        values, is_partner = tile.values(np.float32), tile.tags == 1
-        return np.asarray(moments_of(values, is_partner, [self.residuals], self.state)[0])
+        X = projected(tile.values(np.float32), self.state.Q)
+        moments = moments_of(X, tile.tags == 1, [self.residuals], self.state)[0]
+        moments[:, 0] -= self.residuals.shape[1] * self.state.covariance.forms(X)
+        return np.asarray(moments)
 
 
 def scan_cost(m: int, t: int) -> Cost:
@@ -223,22 +241,26 @@ def scan_cost(m: int, t: int) -> Cost:
     return Cost(float32=(t + t * (t + 1) / 2 + 1) * form_flops(m), values=m, state=state, tile=tile)
 
 
+def projected(X: Array, Q: Array) -> Array:
+    """Features X (c, m), which are centred, with Q regressed out; both are float32."""
+    return X - (X @ Q) @ Q.T if Q.shape[1] > 1 else X
+
+
 def moments_of(
     X: Array, is_partner: Mask, draws: Iterable[Array], state: PartnerKernel, each: Each = map
 ) -> Float:
-    """Moments of standardised features X (c, m) for n draws of residuals, (n, c, 4).
+    """Moments of features X (c, m) for n draws of residuals, with S as it is, (n, c, 4).
 
-    The function `each` may run draws in parallel threads. Features that are not tested are NaN.
+    Q is regressed out of X. The function `each` may run draws in parallel threads. Features that
+    are not tested are NaN.
     """
-    m, Q = X.shape[1], state.Q
-    if Q.shape[1] > 1:
-        X = X - (X @ Q) @ Q.T
+    m = X.shape[1]
     a = X * X
     sizes = a.sum(axis=1)
     tested = np.square(sizes) > FEWEST_CARRIERS * np.vecdot(a, a)
     at = np.flatnonzero(tested & (sizes > EXPLAINED * m))
     if not at.size:
-        return np.full((len(list(draws)), len(X), VALUES), np.nan)
+        return np.full((len([*draws]), len(X), VALUES), np.nan)
     features = FeatureTile.of(X[at], a[at], is_partner[at], state)
     moments = np.stack([*each(partial(features.moments, state=state), draws)])
     out = np.full((len(moments), len(X), VALUES), np.nan)
@@ -250,8 +272,8 @@ def moments_of(
 class FeatureTile:
     """Features x (c, m) with Q regressed out, and what is computed from them alone.
 
-    `a` are squares of x, `v` their part that x does not explain, `mean` the mean of S, and `own`
-    the positions of the partners.
+    `a` are squares of x, `v` their part that x does not explain, `sizes` and `v_sizes` the sums of
+    squares of x and v, and `own` the positions of the partners.
     """
 
     x: Array
@@ -259,7 +281,6 @@ class FeatureTile:
     v: Array
     sizes: Array
     v_sizes: Array
-    mean: Float
     own: Array
 
     @classmethod
@@ -270,13 +291,12 @@ class FeatureTile:
         v_sizes = np.vecdot(v, v)
         v_sizes = np.where(v_sizes > EXPLAINED * np.vecdot(a, a), v_sizes, np.inf)
         own = np.flatnonzero(is_partner)
-        return cls(x, a, v, sizes, v_sizes, state.covariance.forms(x), own)
+        return cls(x, a, v, sizes, v_sizes, own)
 
     def moments(self, residuals: Array, state: PartnerKernel) -> Float:
         """Moments of S, see `VALUES`, for residuals (m, t): (c, 4)."""
         products = [self._product(r) for r in residuals.T]
-        statistic = -len(products) * self.mean
-        full, less, third, size = (np.zeros_like(statistic) for _ in range(4))
+        statistic, full, less, third, size = np.zeros((5, len(self.x)))
         for s, W in enumerate(products):
             statistic += state.kernel.forms(W)
             for k in range(s, len(products)):
@@ -316,6 +336,34 @@ def _third(w: Array, state: PartnerKernel) -> Float:
     u = w.mean(axis=1, dtype=np.float64)
     sums = w @ state.cube_sums
     return np.asarray(8.0 * u**2 * (3.0 * sums - 2.0 * u * state.cube_sums.sum()))
+
+
+def calibration_moments(
+    X: Array,
+    is_partner: Mask,
+    K: Float,
+    model: MixedModel,
+    state: PartnerKernel,
+    draws: Sequence[tuple[float, Array]],
+    each: Each,
+) -> Float:
+    """Moments of features X (c, m) for n permutations `draws` of the labels, (n, c, 4).
+
+    Each permutation has its own penalty, on which the mean ``x'(K o P) x`` depends. It is
+    interpolated from three penalties, by a parabola in their logarithm.
+    """
+    X = projected(X, state.Q)
+    penalties, residuals = zip(*draws, strict=True)
+    moments = moments_of(X, is_partner, residuals, state, each)
+    at = np.array([-1.0, 0.0, 1.0])
+    means = []
+    for step in at:
+        products = X @ (K * model.covariance(model.penalty * NEAR**step)).astype(np.float32)
+        means.append(np.vecdot(products, X, dtype=np.float64))
+    steps = np.log(np.array(penalties) / model.penalty) / np.log(NEAR)
+    weights = [np.prod([(steps - b) / (a - b) for b in at if b != a], axis=0) for a in at]
+    moments[..., 0] -= model.labels.shape[1] * (np.array(weights).T @ np.array(means))
+    return moments
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from hashlib import sha256
 from typing import Any
 
@@ -34,16 +34,16 @@ from dhsic.pairs.marginal import (
     Calibration,
     Gram,
     MarginalScan,
+    MixedModel,
     PartnerKernel,
-    WhiteLabels,
-    moments_of,
+    calibration_moments,
     scan_cost,
 )
 from dhsic.pairs.scan import NULL, SavedResults, kept_at
 from dhsic.pairs.share import Labels, label_columns
 from dhsic.pairs.table import DESCRIPTIONS as OF_PAIRS
 from dhsic.pairs.table import pair_table
-from dhsic.pairs.test import checked_labels, regressed_out
+from dhsic.pairs.test import PairTest, checked_labels, regressed_out
 from dhsic.passes.jobs import block_bytes, grouped, n_partials
 from dhsic.passes.reader import COMPACT_BYTES, Reader
 from dhsic.passes.single_pass import looked_at
@@ -107,6 +107,11 @@ class MarginalTest:
     memory_limit: int | None = None
     label_kernel: str = "auto"
 
+    @classmethod
+    def like(cls, test: PairTest) -> MarginalTest:
+        """Test with the parameters that it has in common with a test of pairs."""
+        return cls(**{field.name: getattr(test, field.name) for field in fields(cls)})
+
     def check(self) -> MarginalTest:
         """Reject invalid parameters."""
         if not (is_number(self.alpha) and 0 < self.alpha < 1):
@@ -155,15 +160,15 @@ class MarginalTest:
             U = Labels.of(columns, Q, sides=1, functions=2).U
             features = reader.alive if among is None else np.intersect1d(among, reader.alive)
             K = _without(Q, _without(Q, gram / d).T)
-            white = WhiteLabels.of(K, U, Q)
-            state = PartnerKernel.of(K, white.P, Q, d)
+            model = MixedModel.of(K, U, Q)
+            np.fill_diagonal(K, 0.0)
+            state = PartnerKernel.of(K, model.covariance(model.penalty), Q, d)
             is_partner = np.zeros(source.n_features, dtype=np.int64)
             is_partner[reader.alive if partners is None else partners] = 1
             jobs = reader.jobs(features, tags=is_partner[features])
             with kept_at(self.checkpoint, self._identity(reader, given, Q, U, features)) as kept:
-                calibration = self._calibration(reader, features, is_partner, white, state, kept)
-                residuals = white.residuals(white.white).astype(np.float32)
-                moments = _moments(reader, MarginalScan(state, residuals), jobs, kept)
+                calibration = self._calibration(reader, features, is_partner, K, model, state, kept)
+                moments = _moments(reader, MarginalScan(state, model.residuals()), jobs, kept)
         about: dict[str, Any] = {
             "n_samples": m,
             "n_features": source.n_features,
@@ -171,7 +176,7 @@ class MarginalTest:
             "n_partners": d,
             "n_main_effects": int(main.size) + (0 if elsewhere is None else int(elsewhere.size)),
             "n_covariates": 0 if given.covariates is None else int(np.size(given.covariates[0])),
-            "noise_over_polygenic": white.penalty,
+            "noise_over_polygenic": model.penalty,
             "null_mean": calibration.mean,
             "null_std": calibration.std,
             "random_state": self.seed,
@@ -189,7 +194,8 @@ class MarginalTest:
         reader: Reader,
         features: Index,
         is_partner: Index,
-        white: WhiteLabels,
+        K: Float,
+        model: MixedModel,
         state: PartnerKernel,
         kept: SavedResults,
     ) -> Calibration:
@@ -198,9 +204,10 @@ class MarginalTest:
         if saved is None:
             places = np.linspace(0, features.size - 1, min(CALIBRATED, features.size))
             some = features[places.round().astype(np.int64)]
-            values, draws = reader.values(some, np.float32), white.permuted(PERMUTATIONS, self.seed)
+            X, of_partners = reader.values(some, np.float32), is_partner[some] == 1
+            draws = [*model.permuted(PERMUTATIONS, self.seed)]
             each = reader.runtime.each
-            saved = {"moments": moments_of(values, is_partner[some] == 1, draws, state, each)}
+            saved = {"moments": calibration_moments(X, of_partners, K, model, state, draws, each)}
             kept.put(NULL, **saved)
         if np.isnan(saved["moments"]).all():
             raise InputError(
@@ -234,14 +241,16 @@ class MarginalTest:
         return table
 
     def _power(self, moments: Float, calibration: Calibration) -> dict[str, float]:
-        """Number of tested features, and the share that is found with a power of 0.8.
+        """Numbers of tested and untestable features, and the share found with a power of 0.8.
 
         It is found at family-wise level `alpha` (Bonferroni), for the median standard error.
         """
         tested = moments[~np.isnan(moments[:, 0])]
         _, errors = calibration.shares(tested)
         reach = float(norm.isf(self.alpha / len(tested))) + POWER
-        return {"n_tested": len(tested), "detectable_share": reach * float(np.median(errors))}
+        n_untested = len(moments) - len(tested)
+        known = {"n_tested": len(tested), "n_untested": n_untested}
+        return known | {"detectable_share": reach * float(np.median(errors))}
 
     def forecast(
         self,
