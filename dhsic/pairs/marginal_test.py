@@ -141,11 +141,6 @@ class MarginalTest:
         regressed out. Features `among` are tested for interactions with features `partners`; by
         default both are all features.
         """
-        if given.environment is not None:
-            raise InputError(
-                "An environment is tested together with single features, by find_pairs. Leave out "
-                "environment=, or pass its columns as covariates=."
-            )
         source = given.source
         reader, _ = looked_at(source, runtime, given.rows)
         m = reader.n_samples
