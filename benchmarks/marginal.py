@@ -21,6 +21,7 @@ import numpy as np
 from tables import table
 
 import dhsic
+from dhsic.runtime.threads import Threads
 
 LEVELS = (0.05, 0.01, 0.001)
 #: Explained share of the labels' variance: by all pairs of a hub, and by a single pair.
@@ -123,7 +124,7 @@ def timed(m, d):
     """Rows: test, processor time in seconds."""
     rng = np.random.default_rng(0)
     X, y = genotypes(rng, m, d), rng.standard_normal(m)
-    with dhsic.runtime.Threads(1) as runtime:
+    with Threads(1) as runtime:
         for name, test in (
             ("dhsic test", dhsic.test_features),
             ("marginal interactions", dhsic.marginal_interactions),
