@@ -148,7 +148,8 @@ def find_pairs(
         many of the first pairs are certainly the best (``n_certain``), the share that is
         significant at family-wise level `alpha` (``threshold``), and the inflation of all shares
         relative to permuted labels (``inflation``), by which p-values are corrected
-        (``corrected_by``) if it is significant.
+        (``corrected_by``) if it is significant. With `screen`, ``n_features_screened`` features
+        and their pairs were scanned, of ``n_pairs_screened`` pairs.
 
     Raises
     ------
