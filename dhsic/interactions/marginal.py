@@ -21,7 +21,6 @@ from dhsic.interactions.feature_sets import feature_sets
 from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
 from dhsic.pairs.marginal_test import MarginalTest
-from dhsic.pairs.pair_set import PairSet
 from dhsic.pairs.test import PairTest
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
@@ -183,8 +182,7 @@ def screened(
     everyone = np.arange(given.source.n_features)
     among, partners = (everyone if some is None else some for some in sets)
     here = np.flatnonzero(np.isin(stored_positions(given.source), best))
-    test = replace(test, n_screened=PairSet.between(among, partners).n_pairs)
-    return test, (np.intersect1d(among, here), partners)
+    return replace(test, screened=(among, partners)), (np.intersect1d(among, here), partners)
 
 
 def planned_sets(

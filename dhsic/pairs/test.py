@@ -134,9 +134,9 @@ class PairTest:
     warns: bool = True
     #: Whether the table gets the coefficient of each product, if features have one function.
     with_effects: bool = False
-    #: Number of pairs from which the tested ones were chosen by the labels
-    #: (`dhsic.interactions.marginal.screened`); 0 if they were not chosen.
-    n_screened: int = 0
+    #: Both sets of features from whose pairs the tested ones were chosen by the labels
+    #: (`dhsic.interactions.marginal.screened`); None if they were not chosen.
+    screened: tuple[Index, Index] | None = None
 
     def check(self) -> PairTest:
         """Reject invalid parameters."""
@@ -222,7 +222,9 @@ class PairTest:
             partners = np.setdiff1d(reader.alive, alive) if with_all else None
             second = None if second is None else np.intersect1d(second, reader.alive)
             pairs = pairs_tested(given, alive, second, partners)
-            pairs = replace(pairs, n_screened=self.n_screened)
+            if self.screened is not None:
+                sides = (np.intersect1d(side, reader.alive) for side in self.screened)
+                pairs = replace(pairs, whole=PairSet.between(*sides))
             self.forecast(source, len(y), columns, runtime.n_here, pairs).check(self.memory_limit)
             beside = None
             if environment is not None:
@@ -261,8 +263,9 @@ class PairTest:
             "n_permutations": self.n_permutations,
             "alpha": self.alpha,
         }
-        if self.n_screened:
-            about |= {"n_features_screened": alive.size, "n_pairs_screened": self.n_screened}
+        if pairs.whole is not None:
+            n_whole = pairs.whole.n_pairs
+            about |= {"n_features_screened": alive.size, "n_pairs_screened": n_whole}
         description = LabelDescription(self.label_kernel, in_columns=True, in_python=True)
         about |= event_counts(y)
         about |= {"labels": description.of(y)}
@@ -289,7 +292,8 @@ class PairTest:
         most = self.n_permuted or scan.MOST_PERMUTED
         n_permuted = 0
         if n_permutations:
-            n_permuted = pairs.sampled(self.seed, most, scan.PERMUTED_RUNS).n_pairs
+            whole = pairs.whole or pairs
+            n_permuted = whole.sampled(self.seed, most, scan.PERMUTED_RUNS).n_pairs
         state = 8 * m * t * (n_permutations + 1) if n_permuted else 0
         each, permuted = self._products(n_pairs, t, q)
         if self.functions == 1:
