@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from dhsic.independence import FeatureTests, TestResult, hsic_test, test_features
     from dhsic.independence.estimate import hsic, hsic_variance
-    from dhsic.interactions import find_pairs
+    from dhsic.interactions import find_pairs, marginal_interactions
     from dhsic.joins.filters import Filters
     from dhsic.joins.variables import read_target
     from dhsic.matrix import kernel_matrix
@@ -92,6 +92,7 @@ __all__ = [
     "kernel_matrix",
     "kernels",
     "load",
+    "marginal_interactions",
     "merge",
     "open_source",
     "pca",
@@ -119,7 +120,7 @@ _HOMES = {
     "ScratchError StoreError",
     "independence": "FeatureTests TestResult hsic_test test_features",
     "independence.estimate": "hsic hsic_variance",
-    "interactions": "find_pairs",
+    "interactions": "find_pairs marginal_interactions",
     "joins.filters": "Filters",
     "joins.variables": "read_target",
     "matrix": "kernel_matrix",

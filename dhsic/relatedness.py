@@ -489,23 +489,28 @@ def _best_penalties(K: Float, targets: Sequence[Float], q: int) -> list[float]:
     """
     values, U = eigh(K, driver="evd", check_finite=False)
     values = np.maximum(values, 0.0) / float(values.mean())
-    degrees = len(values) - q
+    return [reml_penalty(values, np.square(U.T @ columns), q) for columns in targets]
 
-    def minus_likelihood(power: float, squares: Float) -> float:
+
+def reml_penalty(values: Float, squares: Float, q: int) -> float:
+    """Penalty of largest restricted likelihood for one target, see `_best_penalties`.
+
+    `values` (m,) are eigenvalues of K of mean 1; `squares` (m, n) are squared coordinates of the
+    columns of the target along the eigenvectors.
+    """
+    degrees = len(values) - q
+    squares = squares[:, squares.sum(axis=0) > 0]
+
+    def minus_likelihood(power: float) -> float:
         penalty = 10.0**power
         determinant = np.log(values + penalty).sum() - q * np.log(penalty)
         of_columns = degrees * np.log((1.0 / (values + penalty)) @ squares)
         return float(of_columns.sum() + len(of_columns) * determinant)
 
-    penalties = []
-    for columns in targets:
-        squares = np.square(U.T @ columns)
-        squares = squares[:, squares.sum(axis=0) > 0]
-        power = min(POWERS, key=lambda power: minus_likelihood(power, squares))
-        near = (max(power - STEP, POWERS[0]), min(power + STEP, POWERS[-1]))
-        found = minimize_scalar(minus_likelihood, bounds=near, args=(squares,), method="bounded")
-        penalties.append(float(10.0**found.x))
-    return penalties
+    power = min(POWERS, key=minus_likelihood)
+    near = (max(power - STEP, POWERS[0]), min(power + STEP, POWERS[-1]))
+    found = minimize_scalar(minus_likelihood, bounds=near, method="bounded")
+    return float(10.0**found.x)
 
 
 def _without(Q: Float, B: Float) -> Float:

@@ -28,7 +28,7 @@ ON_DATA = """
     cli/label_checks.py: _refuse_mixed check_categories check_na refuse_coded
     cli/labels.py: _add_labels _but_names _check_said _order _refuse_leaks _refuse_second
     cli/out.py: check_out
-    cli/pairs.py: pairs
+    cli/pairs.py: _check_shares
     cli/select.py: _supposed plan
     joins/covariates.py: design design_of
     joins/filters.py: Filters._check of_diploids
@@ -169,6 +169,13 @@ ON_BLOCKS = """
     selectors/onepass.py: OnePass.check_blocks
 """
 
+#: Advice about marginal interactions.
+ON_MARGINAL = """
+    cli/marginal.py: refuse_beside_marginal
+    interactions/marginal.py: check_screen screened
+    pairs/marginal_test.py: _partner_products
+"""
+
 #: Advice about weights of samples.
 ON_WEIGHTS = """
     cli/labels.py: _weights
@@ -215,6 +222,7 @@ FOLLOWED = {
     **dict.fromkeys(functions(ON_ENVIRONMENTS), "test_environment.py"),
     **dict.fromkeys(functions(ON_ORDINAL), "test_ordinal.py"),
     **dict.fromkeys(functions(ON_BLOCKS), "test_blocks.py"),
+    **dict.fromkeys(functions(ON_MARGINAL), "test_marginal.py"),
     **dict.fromkeys(functions(ON_WEIGHTS), "test_weights.py"),
     **dict.fromkeys(functions(ON_WEIGHTED_SELECTIONS), "test_weighted_selections.py"),
     **dict.fromkeys(functions(ON_CENSORED), "test_advice_on_censored.py"),
@@ -250,6 +258,7 @@ VALIDATION = frozenset(
         joins/sample_weights.py: read_weights
         kernels/__init__.py: resolve_kernel
         kernels/bandwidth.py: resolve_bandwidth
+        pairs/marginal_test.py: MarginalTest.check
         kernels/counting.py: check_lengths
         kernels/dot.py: Polynomial.__post_init__
         kernels/radial.py: InverseDistance.__post_init__ RationalQuadratic.__post_init__

@@ -379,7 +379,11 @@ _add(
         if one.name == "label_kernel"
     ],
     _count(
-        "-n", "--n-pairs", default=20, type=click.IntRange(1), help="Number of pairs to report."
+        "-n",
+        "--n-pairs",
+        default=20,
+        type=click.IntRange(1),
+        help="Number of pairs to report; with --marginal, of features to print.",
     ),
     Option(
         "--selection",
@@ -404,6 +408,20 @@ _add(
         "of --second (default: all), or with --with, are tested.",
     ),
     Option("--second", type=PATH, metavar="FILE", help="File with names of the other features."),
+    Option(
+        "--marginal",
+        "is_marginal",
+        is_flag=True,
+        help="Instead of pairs, test each feature for interactions with all others at once. This "
+        "finds features with many weak partners, and takes minutes instead of a scan of all pairs.",
+    ),
+    Option(
+        "--screen",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Scan only pairs of the N features with the smallest p-values of --marginal. Other "
+        "pairs are not scored.",
+    ),
     _shown("--alpha", default=0.05, help="Family-wise significance level."),
     _count(
         "--permutations",
@@ -449,7 +467,7 @@ _add(
 
     All pairs are scanned: the product of the two features must explain variance of the labels
     that neither feature explains alone. The best pairs are printed to stdout, everything else to
-    stderr.
+    stderr. --marginal tests features instead: does the feature act together with any other?
     """,
 )
 _add(

@@ -18,12 +18,14 @@ from dhsic.cli.console import counted, echo_json, heed_signals, paragraph, say, 
 from dhsic.cli.job import NO_TARGET, SelectJob
 from dhsic.cli.label_notes import censoring_note
 from dhsic.cli.labels import open_with_labels
+from dhsic.cli.marginal import MarginalCommand, refuse_beside_marginal
 from dhsic.cli.out import NAMED, OF_ALL, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
 from dhsic.errors import InputError
 from dhsic.interactions import PairTest
 from dhsic.interactions.anova import ChosenFeatures, shares_of
 from dhsic.interactions.feature_sets import feature_sets
+from dhsic.interactions.marginal import check_screen, planned_sets, screened
 from dhsic.joins.label_description import LabelDescription
 from dhsic.joins.labels import Labelled
 from dhsic.linalg.covariates import covariate_basis
@@ -59,9 +61,11 @@ def pairs(
     force: bool,
     is_planned: bool,
     are_shared: bool,
+    is_marginal: bool,
+    screen: int | None,
     **options: Any,
 ) -> None:
-    """Scan all pairs and print the best ones, or decompose HSIC of the selected features."""
+    """Print the best pairs, features with marginal interactions, or shares of selected features."""
     started = time.perf_counter()
     if not options["target"]:
         raise InputError(NO_TARGET)
@@ -69,32 +73,48 @@ def pairs(
     settings = n_pairs, alpha, n_permutations, least, linked, seed
     test = PairTest(*settings, checkpoint=checkpoint, memory_limit=job.memory, functions=functions)
     test = replace(test, label_kernel=job.labels_as, with_effects=True).check()
+    check_screen(screen, functions)
+    if is_marginal:
+        others = {"--shares": are_shared, "--screen": screen, "--functions": functions > 1}
+        refuse_beside_marginal(others | {"--with": options["environment"]})
+    if are_shared:
+        _check_shares(selection, {first, second, screen, *options["environment"]})
     if out is not None:
-        check_table(out, "pairs", force=force)
-    if are_shared and selection is None:
-        raise InputError("--shares needs selected features; pass --selection as well.")
+        check_table(out, "features" if is_marginal else "pairs", force=force)
     chosen = None if selection is None else load(selection)
     planted = None if job.truth is None else read_truth(job.truth)
     labelled = _opened(job)
     sets = feature_sets(first, second, labelled)
     if are_shared:
-        if labelled.environment is not None or first or second:
-            raise InputError("--shares works without --with, --first and --second.")
         result = shares_of(labelled, chosen, label_kernel=job.labels_as, memory_limit=job.memory)
         about = "shares", result.isel(effects=slice(n_pairs)), [("shares", _parts(result))]
-    else:
-        heed = partial(heed_signals, click.get_current_context())
-        with closing(job.runtime()) as runtime, runtime.polling_interrupt(heed):
-            if is_planned:
-                _plan(test, labelled, chosen, runtime.n_here, sets, as_json=job.as_json)
-                return
-            main = ChosenFeatures.of(chosen, labelled.source)
-            result = test.of(
-                labelled, runtime, main.here, sets[0], second=sets[1], elsewhere=main.elsewhere
-            )
-        notes = [*_summary_lines(result, time.perf_counter() - started, planted)]
-        about = "pairs", result, [*notes, *_effect_sentences(result, labelled.source.counted)]
-    _show(result, *about, out, as_json=job.as_json)
+        _show(result, *about, out, as_json=job.as_json)
+        return
+    heed = partial(heed_signals, click.get_current_context())
+    with closing(job.runtime()) as runtime, runtime.polling_interrupt(heed):
+        if is_marginal:
+            command = MarginalCommand(test, labelled, chosen, runtime, sets, job.as_json)
+            command.plan() if is_planned else command.run(n_pairs, out, started)
+            return
+        if is_planned:
+            sets = planned_sets(screen, labelled, sets)
+            _plan(test, labelled, chosen, runtime.n_here, sets, as_json=job.as_json)
+            return
+        main = ChosenFeatures.of(chosen, labelled.source)
+        test, (among, partners) = screened(test, screen, labelled, runtime, main, sets)
+        more: dict[str, Any] = {"second": partners, "elsewhere": main.elsewhere}
+        result = test.of(labelled, runtime, main.here, among, **more)
+    notes = [*_summary_lines(result, time.perf_counter() - started, planted)]
+    notes += _effect_sentences(result, labelled.source.counted)
+    _show(result, "pairs", result, notes, out, as_json=job.as_json)
+
+
+def _check_shares(selection: str | None, others: set[Any]) -> None:
+    """Reject --shares without selected features, or beside options that limit a scan."""
+    if selection is None:
+        raise InputError("--shares needs selected features; pass --selection as well.")
+    if others != {None}:
+        raise InputError("--shares works without --with, --first, --second and --screen.")
 
 
 def _opened(job: SelectJob) -> Labelled:
@@ -195,6 +215,13 @@ def _summary_lines(
             f"explained){carried_over(about)}"
         )
     yield "pairs", f"{sentence}."
+    if n_all := about.get("n_pairs_screened"):
+        sentence = (
+            f"Only pairs of {counted(about['n_features_screened'], 'feature')} with the strongest "
+            f"marginal interactions were scored, of {n_all:,} pairs; p-values are those of a scan "
+            "of all pairs."
+        )
+        yield "screen", sentence
     if "inflation" in about:
         yield "inflation", inflation_sentence(about)
     if (sure := about["n_certain"]) < found["share"].size:

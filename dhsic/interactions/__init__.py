@@ -8,6 +8,8 @@ tests all d (d - 1) / 2 pairs of d features in tiles (`dhsic.pairs.tiles`), on t
 cluster, for any source. Permutations give the null distribution of the largest share
 (`dhsic.pairs.scan`). The best pairs are tested again, with the squares of their features regressed
 out (`dhsic.pairs.rescore`).
+
+`marginal_interactions` tests each feature for interactions with all others at once.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import xarray as xr
 
 from dhsic.interactions.anova import ChosenFeatures, opened, shares
 from dhsic.interactions.feature_sets import feature_sets
+from dhsic.interactions.marginal import check_screen, marginal_interactions, screened
 from dhsic.joins.filters import Filters
 from dhsic.pairs.test import PairTest
 from dhsic.renamed import takes_former_names
@@ -27,7 +30,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection.request import check_opening
 from dhsic.validation import BYTES, seed_of
 
-__all__ = ["PairTest", "find_pairs", "pairs_of", "shares"]
+__all__ = ["PairTest", "find_pairs", "marginal_interactions", "pairs_of", "shares"]
 
 
 @takes_former_names
@@ -40,6 +43,7 @@ def find_pairs(
     first: Any = None,
     second: Any = None,
     environment: Any = None,
+    screen: int | None = None,
     covariates: Any = None,
     label_kernel: str = "auto",
     alpha: float = 0.05,
@@ -88,6 +92,10 @@ def find_pairs(
         of these columns, such as an exposure or a treatment: names of variables of `data`, or
         values, (m,) or (m, k), passed like covariates. Text is converted to one indicator per group
         but the first. All columns and their squares are regressed out, as covariates are.
+    screen : int, optional
+        Scan only pairs that contain one of this number of features, those with the smallest
+        p-values of `marginal_interactions`. Other pairs are not scored, which saves time; p-values
+        stay those of a scan of all pairs, because the labels chose the features.
     covariates : (m, q) array or frame, optional
         Covariates that are regressed out of labels and features, linearly.
     label_kernel : str
@@ -140,7 +148,8 @@ def find_pairs(
         many of the first pairs are certainly the best (``n_certain``), the share that is
         significant at family-wise level `alpha` (``threshold``), and the inflation of all shares
         relative to permuted labels (``inflation``), by which p-values are corrected
-        (``corrected_by``) if it is significant.
+        (``corrected_by``) if it is significant. With `screen`, ``n_features_screened`` features
+        and their pairs were scanned, of ``n_pairs_screened`` pairs.
 
     Raises
     ------
@@ -177,6 +186,7 @@ def find_pairs(
         memory_limit=memory_limit,
         with_effects=True,
     ).check()
+    check_screen(screen, functions)
     where: Any = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
     where |= {"pass_only": pass_only, "filters": filters, "by_position": by_position}
     where |= {"event": event, "entry": entry, "environment": environment}
@@ -184,6 +194,7 @@ def find_pairs(
     labelled = opened(data, target, covariates, runtime, **where, **opening)
     with running(runtime) as there:
         chosen = ChosenFeatures.of(selection, labelled.source)
-        among, partners = feature_sets(first, second, labelled)
+        sets = feature_sets(first, second, labelled)
+        test, (among, partners) = screened(test, screen, labelled, there, chosen, sets)
         elsewhere = chosen.elsewhere
         return test.of(labelled, there, chosen.here, among, second=partners, elsewhere=elsewhere)

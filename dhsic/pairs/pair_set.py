@@ -34,6 +34,9 @@ class PairSet:
         Number of columns that are not features, with which all features of `alone` are paired.
     alone : Index or None
         Features that are paired with these columns.
+    whole : PairSet or None
+        Pairs among which these ones were chosen by the labels; None if they were not. Permutations
+        and p-values are those of a scan of the whole.
     """
 
     within: Index
@@ -41,6 +44,7 @@ class PairSet:
     one_run: bool = False
     n_columns: int = 0
     alone: Index | None = None
+    whole: PairSet | None = None
 
     @classmethod
     def of_all(cls, features: Index, partners: Index | None = None) -> PairSet:

@@ -272,14 +272,15 @@ def scan_pairs(
     null, n_tried, audited, inflation = None, 0, None, None
     screens = is_screened(n_pairs, n, labels.functions)
     if n_permutations and n_pairs:
-        permuted = pairs.sampled(seed, n_permuted or MOST_PERMUTED, PERMUTED_RUNS)
+        whole = pairs.whole or pairs
+        permuted = whole.sampled(seed, n_permuted or MOST_PERMUTED, PERMUTED_RUNS)
         n_tried = permuted.n_pairs
         done = kept.get(NULL)
         if done is None:
             least = reach if screens and labels.functions == 1 else None
             done = _permuted(reader, permuted, labels, least, n_permutations, seed, beside)
             kept.put(NULL, **done)
-        null = Null.of(done["log_p"], n_pairs / n_tried)
+        null = Null.of(done["log_p"], whole.n_pairs / n_tried)
         is_audited = screens and labels.functions == 1
         audited = (int(done["n_audited"]), int(done["n_lost"])) if is_audited else None
         inflation = Inflation.of(done["medians"])

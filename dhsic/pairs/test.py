@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -134,6 +134,9 @@ class PairTest:
     warns: bool = True
     #: Whether the table gets the coefficient of each product, if features have one function.
     with_effects: bool = False
+    #: Both sets of features from whose pairs the tested ones were chosen by the labels
+    #: (`dhsic.interactions.marginal.screened`); None if they were not chosen.
+    screened: tuple[Index, Index] | None = None
 
     def check(self) -> PairTest:
         """Reject invalid parameters."""
@@ -201,9 +204,11 @@ class PairTest:
         measure(reader, self.missing, codes_checked=is_inspected or source.keeps_codes)
         with closing(reader), single_blas_thread():  # more threads would sum in another order
             n_main = int(main.size) + (0 if elsewhere is None else int(elsewhere.size))
-            Q = self._regressed_out(reader, given, main, elsewhere, effects)
+            Q = regressed_out(
+                *(reader, given, main, elsewhere, effects), self.missing, self.main_functions
+            )
             environment = given.environment
-            y = _checked(given.y, reader.n_samples)
+            y = checked_labels(given.y, reader.n_samples)
             labels = Labels.of(
                 label_columns(y, self.label_kernel, given.covariates),
                 Q,
@@ -217,6 +222,9 @@ class PairTest:
             partners = np.setdiff1d(reader.alive, alive) if with_all else None
             second = None if second is None else np.intersect1d(second, reader.alive)
             pairs = pairs_tested(given, alive, second, partners)
+            if self.screened is not None:
+                sides = (np.intersect1d(side, reader.alive) for side in self.screened)
+                pairs = replace(pairs, whole=PairSet.between(*sides))
             self.forecast(source, len(y), columns, runtime.n_here, pairs).check(self.memory_limit)
             beside = None
             if environment is not None:
@@ -255,33 +263,15 @@ class PairTest:
             "n_permutations": self.n_permutations,
             "alpha": self.alpha,
         }
+        if pairs.whole is not None:
+            n_whole = pairs.whole.n_pairs
+            about |= {"n_features_screened": alive.size, "n_pairs_screened": n_whole}
         description = LabelDescription(self.label_kernel, in_columns=True, in_python=True)
         about |= event_counts(y)
         about |= {"labels": description.of(y)}
         about |= given.filtered.attributes() | {"n_features_filtered": source.n_features_filtered}
         names = None if environment is None else environment.names
         return table_of(result, source, about, of_products, of_main, names, warns=self.warns)
-
-    def _regressed_out(
-        self,
-        reader: Reader,
-        given: Labelled,
-        main: Index,
-        elsewhere: Index | None,
-        effects: Float | None,
-    ) -> Float:
-        """Orthonormal basis Q (m, q) of all that is regressed out besides the pairs themselves."""
-        m = reader.n_samples
-        Q = basis(reader, given.covariates, main, self.main_functions)
-        more = [] if effects is None else [effects]
-        if elsewhere is not None and elsewhere.size:
-            check_main(int(main.size + elsewhere.size), m)
-            more.insert(0, filtered_features(given, reader.runtime, elsewhere, self.missing).T)
-        if given.environment is not None:
-            more.append(given.environment.main_effects)
-        for columns in more:
-            Q = covariate_basis(np.column_stack([Q, columns]), m)
-        return Q
 
     def forecast(
         self,
@@ -302,7 +292,8 @@ class PairTest:
         most = self.n_permuted or scan.MOST_PERMUTED
         n_permuted = 0
         if n_permutations:
-            n_permuted = pairs.sampled(self.seed, most, scan.PERMUTED_RUNS).n_pairs
+            whole = pairs.whole or pairs
+            n_permuted = whole.sampled(self.seed, most, scan.PERMUTED_RUNS).n_pairs
         state = 8 * m * t * (n_permutations + 1) if n_permuted else 0
         each, permuted = self._products(n_pairs, t, q)
         if self.functions == 1:
@@ -374,6 +365,32 @@ def pairs_tested(
     return PairSet.of_all(features, partners)
 
 
+def regressed_out(
+    reader: Reader,
+    given: Labelled,
+    main: Index,
+    elsewhere: Index | None,
+    effects: Float | None = None,
+    missing: str = "mean",
+    functions: int = 0,
+) -> Float:
+    """Orthonormal basis Q (m, q) of all that is regressed out besides the pairs themselves.
+
+    For `main`, `elsewhere` and `effects` see `PairTest.of`, for `functions` see `basis`.
+    """
+    m = reader.n_samples
+    Q = basis(reader, given.covariates, main, functions)
+    more = [] if effects is None else [effects]
+    if elsewhere is not None and elsewhere.size:
+        check_main(int(main.size + elsewhere.size), m)
+        more.insert(0, filtered_features(given, reader.runtime, elsewhere, missing).T)
+    if given.environment is not None:
+        more.append(given.environment.main_effects)
+    for columns in more:
+        Q = covariate_basis(np.column_stack([Q, columns]), m)
+    return Q
+
+
 def check_main(n: int, m: int) -> None:
     """Reject n main effects if they leave too few degrees of freedom of m samples."""
     if n and n >= m // 2:
@@ -438,7 +455,7 @@ def basis(
     return covariate_basis(np.column_stack(columns), m)
 
 
-def _checked(y: Array | None, m: int) -> Array:
+def checked_labels(y: Array | None, m: int) -> Array:
     """Return the labels; InputError if their number is not m."""
     if y is None or len(y) != m:
         n = 0 if y is None else len(y)
