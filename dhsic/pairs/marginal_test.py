@@ -305,6 +305,7 @@ def _partner_products(reader: Reader, partners: Index | None, missing: str) -> t
         reader.source,
         standardize=True,
         has_bandwidth=False,
+        n_samples=reader.n_samples,
         codes_checked=reader.source.keeps_codes,
     )
     d = reader.alive.size
