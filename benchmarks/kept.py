@@ -25,7 +25,7 @@ def add_option(parser):
     parser.add_argument("--keep", metavar="NAME", help="write the results to kept/NAME.json too")
 
 
-def keep(options, rows, packages, **more):
+def keep(options, rows, packages=(), **more):
     """Write rows to kept/NAME.json if ``--keep NAME`` was passed; `more` replaces its facts."""
     if not options.keep:
         return
@@ -53,7 +53,9 @@ def command():
     script = Path(sys.argv[0])
     is_module = script.name == "__main__.py"
     words = ["-m", script.parent.name] if is_module else [script.name]
-    arguments = ["FOLDER" if os.sep in word and Path(word).exists() else word for word in sys.argv[1:]]
+    arguments = [
+        "FOLDER" if os.sep in word and Path(word).exists() else word for word in sys.argv[1:]
+    ]
     if "--keep" in arguments:
         at = arguments.index("--keep")
         del arguments[at : at + 2]
@@ -69,9 +71,17 @@ def commit():
 
 
 def machine():
-    """Cores, processor, Python, and how busy the machine was."""
+    """Cores, processor and Python."""
     cpus = Path("/proc/cpuinfo")
-    names = [line for line in cpus.read_text().splitlines() if "model name" in line] if cpus.exists() else []
+    names = (
+        [line for line in cpus.read_text().splitlines() if "model name" in line]
+        if cpus.exists()
+        else []
+    )
     name = names[0].partition(":")[2].strip() if names else platform.machine()
-    load = f", load {os.getloadavg()[0]:.0f}" if hasattr(os, "getloadavg") else ""
-    return f"{usable_cores()} cores of {name}, Python {platform.python_version()}{load}"
+    return f"{usable_cores()} cores of {name}, Python {platform.python_version()}"
+
+
+def exists(name):
+    """Whether kept/NAME.json is there."""
+    return (FOLDER / f"{name}.json").is_file()

@@ -1,4 +1,4 @@
-"""Gene panels for cell types: accuracy on held-out cells, and processor time, beside scanpy and Spapros.
+"""Gene panels for cell types beside scanpy and Spapros: accuracy on held-out cells, and time.
 
     python benchmarks/panels.py [--cells 4000] [--genes 3000] [--draws 3] [--keep panels]
     python benchmarks/panels.py --file cells.h5ad --target bulk_labels --matrix raw/X
@@ -129,7 +129,9 @@ def accuracy(train, test, target, genes):
 def measure(adata, target, seed, methods):
     """Rows: method, size of the panel, accuracy, processor seconds of all sizes."""
     labels = adata.obs[target].astype(str)
-    parts = train_test_split(np.arange(len(labels)), test_size=HELD_OUT, stratify=labels, random_state=seed)
+    parts = train_test_split(
+        np.arange(len(labels)), test_size=HELD_OUT, stratify=labels, random_state=seed
+    )
     train, test = (adata[np.sort(part)].copy() for part in parts)
     for name in methods:
         start = time.process_time()

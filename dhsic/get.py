@@ -37,7 +37,7 @@ DTYPES = {
 
 def rank_genes_groups_like(
     adata: Any,
-    result: xr.Dataset,
+    result: Any,
     *,
     groupby: str | None = None,
     layer: str | None = None,
@@ -144,8 +144,8 @@ def _members(adata: Any, groupby: str, classes: list[str]) -> Array:
     members = np.array([labels == name for name in classes])
     if absent := [name for name, of in zip(classes, members, strict=True) if not of.any()]:
         raise InputError(
-            f"No cell of adata.obs[{groupby!r}] has the class {absent[0]!r} of the result. Pass the "
-            "data of the selection, or the column of the selection as groupby=."
+            f"No cell of adata.obs[{groupby!r}] has the class {absent[0]!r} of the result. Pass "
+            "the data of the selection, or the column of the selection as groupby=."
         )
     return members
 
@@ -179,7 +179,9 @@ def _scores(result: xr.Dataset) -> dict[str, Array]:
     """Scores and p-values (c, d)."""
     if "p_marginal" not in result:
         return {"scores": result["score"].transpose(CLASSES, ...).to_numpy()}
-    p, q = (result[name].transpose(CLASSES, ...).to_numpy() for name in ("p_marginal", "q_marginal"))
+    p, q = (
+        result[name].transpose(CLASSES, ...).to_numpy() for name in ("p_marginal", "q_marginal")
+    )
     return {"scores": -np.log10(np.maximum(p, SMALLEST)), "pvals": p, "pvals_adj": q}
 
 

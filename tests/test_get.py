@@ -35,8 +35,12 @@ def test_the_structure_is_that_of_scanpy(result):
     assert dhsic.get.rank_genes_groups_like(data, result, layer="X") is None
     made = data.uns["rank_genes_groups"]
     assert made["params"] == {
-        **{"groupby": "leiden", "reference": "rest", "method": "dhsic"},
-        **{"use_raw": False, "layer": None, "corr_method": "benjamini-hochberg"},
+        "groupby": "leiden",
+        "reference": "rest",
+        "method": "dhsic",
+        "use_raw": False,
+        "layer": None,
+        "corr_method": "benjamini-hochberg",
     }
     assert {*made} == {"params", *COLUMNS}
     for name in COLUMNS:

@@ -245,7 +245,7 @@ class ConditionalTest:
         groups = [self.candidates.functions(i, float(width[i])) for i in places]
         if not groups:
             return {}
-        # In coordinates of the whole model, reduced models are independent of the number of samples.
+        # In coordinates of the whole model, the time does not depend on the number of samples.
         Q = self.state.Q
         basis = extended_basis(Q, np.concatenate(groups))[:, Q.shape[1] :]
         labels = basis.T @ (self.state.labels.B * np.sqrt(self.state.labels.mu[0]))
@@ -256,7 +256,9 @@ class ConditionalTest:
             others = groups[:i] + groups[i + 1 :]
             if not others:
                 return 0.0
-            return float(np.square(extended_basis(nothing, np.concatenate(others)).T @ labels).sum())
+            return float(
+                np.square(extended_basis(nothing, np.concatenate(others)).T @ labels).sum()
+            )
 
         by_all = float(np.square(labels).sum())
         return {j: by_all - explained_without(i) for i, j in enumerate(features)}
