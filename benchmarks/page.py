@@ -1,4 +1,4 @@
-"""Write docs/benchmarks.md and its pictures: the text of page.md with tables of the kept results.
+"""Write docs/benchmarks.md and its pictures: the text of page.template with tables of the kept results.
 
     python page.py        # in benchmarks/; needs matplotlib
 
@@ -16,7 +16,7 @@ import pandas as pd
 from reproduce.comparison import holm, paired, ranks_of
 from tables import markdown, number, probability
 
-TEMPLATE = Path(__file__).with_suffix(".md")
+TEMPLATE = Path(__file__).with_suffix(".template")
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, PICTURES = DOCS / "benchmarks.md", DOCS / "pictures"
 DEFAULT = "BAHSIC, default"
@@ -192,7 +192,10 @@ def pairs():
     if not kept.exists("pairs"):
         return NOTHING
     lines = [
-        [row.effect, f"`{row.program}`", f"{row.found} of {row.planted}", row.false, row.seconds]
+        [
+            *(row.effect, f"`{row.program}`", f"{row.found} of {row.planted}", row.false),
+            number(row.seconds, 1),
+        ]
         for row in rows_of("pairs").itertuples()
     ]
     heads = ("effect", "program", "planted pairs found", "other pairs", "seconds")
@@ -247,7 +250,7 @@ def growth():
     return "\n\n".join([drawn, table, source("growth")])
 
 
-#: Functions that give the parts of the page, by their names in page.md.
+#: Functions that give the parts of the page, by their names in page.template.
 PARTS = (shapes, critical_difference, classes, worst_sets, genotypes, tests, pairs, space, panels)
 
 

@@ -26,8 +26,8 @@ def _shapes():
         return None
     shares = table.to_numpy()
     figure, panel = plt.subplots(figsize=(WIDTH, 0.9 + 0.36 * len(table)), layout="constrained")
-    blues = mpl.colors.LinearSegmentedColormap.from_list("blues", ["#ffffff", COLOURS[0]])
-    blues.set_bad(FAINT)
+    colours = ["#ffffff", COLOURS[0]]
+    blues = mpl.colors.LinearSegmentedColormap.from_list("blues", colours).with_extremes(bad=FAINT)
     panel.imshow(np.ma.masked_invalid(shares), cmap=blues, vmin=0, vmax=1, aspect="auto")
     for (i, j), share in np.ndenumerate(shares):
         known = np.isfinite(share)
@@ -50,7 +50,8 @@ def _classes():
     figure, panel = plt.subplots(figsize=(WIDTH, 1 + 0.26 * order.size), layout="constrained")
     best = ranks.mean.min()
     far = best + ranks.critical_difference
-    panel.axvspan(best, far, color=FAINT, lw=0, label="no significant difference from the best")
+    panel.axvspan(best, far, color=FAINT, lw=0)
+    panel.text((best + far) / 2, 0, "no significant difference\nfrom the best", ha="center")
     is_ours = np.array([accuracy.columns[i] == page.DEFAULT for i in order])
     places = np.arange(order.size)
     for mask, colour in ((is_ours, COLOURS[0]), (~is_ours, GRAY)):
@@ -58,7 +59,6 @@ def _classes():
     panel.set_yticks(places, [page.called(accuracy.columns[i]) for i in order])
     panel.set(xlabel="mean rank over 47 data sets (1 is best)")
     panel.grid(visible=True, axis="x", color=FAINT, lw=0.6)
-    panel.legend(loc="upper right")
     return figure
 
 
