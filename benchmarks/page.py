@@ -1,4 +1,4 @@
-"""Write docs/benchmarks.md and its pictures: the text of page.template with tables of the kept results.
+"""Write docs/benchmarks.md and its pictures: page.template with tables of the kept results.
 
     python page.py        # in benchmarks/; needs matplotlib
 
