@@ -79,7 +79,7 @@ def _panels():
         panel.set_xscale("log")
         panel.set_xticks(sorted(means.index.levels[1]), sorted(means.index.levels[1]))
         panel.xaxis.set_minor_locator(mpl.ticker.NullLocator())
-        panel.set_title(page.PANELS[name].partition(",")[0])
+        panel.set_title(page.PANELS[name].partition(", ")[0])
         panel.set(xlabel="genes in the panel")
         panel.grid(visible=True, color=FAINT, lw=0.6)
     panels[0, 0].set_ylabel("accuracy on held-out cells, %")
