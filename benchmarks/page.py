@@ -85,6 +85,12 @@ def shapes():
     return "\n\n".join([drawn, table, *map(source, names)])
 
 
+def draws():
+    """Number of draws of each effect."""
+    names = [name for name in ("shapes_single", "shapes_sets") if kept.exists(name)]
+    return min((int(rows_of(name)["n"].min()) for name in names), default=0)
+
+
 def shape_shares():
     """Shares in which relevant features stand first (effects, methods); None if nothing is kept."""
     names = [name for name in ("shapes_single", "shapes_sets") if kept.exists(name)]
@@ -251,12 +257,15 @@ def growth():
 
 
 #: Functions that give the parts of the page, by their names in page.template.
-PARTS = (shapes, critical_difference, classes, worst_sets, genotypes, tests, pairs, space, panels)
+PARTS = (
+    *(shapes, draws, critical_difference, classes, worst_sets, genotypes),
+    *(tests, pairs, space, panels, growth),
+)
 
 
 def text():
     """The page, as Markdown."""
-    parts = {part.__name__: part() for part in (*PARTS, growth)}
+    parts = {part.__name__: part() for part in PARTS}
     return Template(TEMPLATE.read_text()).substitute(parts)
 
 

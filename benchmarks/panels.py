@@ -94,8 +94,7 @@ def _of_scanpy(method):
 def of_spapros(adata, target, sizes):
     from spapros import se
 
-    np.in1d = np.isin  # which NumPy 2.4 no longer has and Spapros 0.1.6 calls
-
+    np.in1d = np.isin  # noqa: NPY201  # Spapros 0.1.6 calls what NumPy 2.4 no longer has
     adata.var["highly_variable"] = True
     panels = {}
     for k in sizes:
