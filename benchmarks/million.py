@@ -13,6 +13,7 @@ import argparse
 import json
 from pathlib import Path
 
+import kept
 import numpy as np
 from data import genotypes
 from exact import timed
@@ -57,6 +58,7 @@ def arguments():
     )
     add("--timeout", type=float, help="seconds for one selection")
     add("--json", type=Path, metavar="FILE", help="write the results here too")
+    kept.add_option(parser)
     return parser.parse_args()
 
 
@@ -176,6 +178,23 @@ def main():
         results["in_samples"] = show_growth(rows[len(wider) :], "samples")
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
+    kept.keep(options, [summary(row) for row in rows], ("dhsic", "numpy", "zarr"))
+
+
+def summary(row):
+    """Sizes, times, memory and planted variants of a row, for the kept results."""
+    run = row["threads"]
+    planted = np.sum([*run["planted"].values()], axis=0)
+    return {
+        "samples": row["samples"],
+        "features": row["features"],
+        "bare_seconds": round(row["bare_median_s"], 2),
+        "clock_seconds": round(run["median_s"], 2),
+        "seconds": round(run["median_cpu_s"], 2),
+        "peak_mib": round(run["peak_bytes"] / MIB),
+        "found": int(planted[0]),
+        "planted": int(planted[1]),
+    }
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dhsic import datasets, detached, kernels, plans, selectors
+    from dhsic import datasets, detached, get, kernels, plans, selectors
     from dhsic.annotations import merge, select_genes
     from dhsic.conversion import convert
     from dhsic.detached import Run, attach
@@ -86,6 +86,7 @@ __all__ = [
     "convert",
     "datasets",
     "find_pairs",
+    "get",
     "hsic",
     "hsic_test",
     "hsic_variance",

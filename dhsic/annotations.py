@@ -255,17 +255,12 @@ def select_genes(
     InputError
         The object is not AnnData, or `select` raises the error.
     """
-    if not is_anndata(adata):
-        raise InputError(
-            f"select_genes needs an AnnData object, not a {type(adata).__name__}. Pass "
-            "anndata.read_h5ad(path); for other data use dhsic.select."
-        )
+    check_anndata(adata, "select_genes")
     _check_parameters(parameters, donor)
     parameters |= {} if donor is None else {"permute_whole": donor}
     if hint := AnnDataObject(adata).hint(layer, "layer"):
         warn(hint)
-    layer = "raw/X" if layer == "raw" and "raw" not in adata.layers else layer or "X"
-    variable = layer if layer == "X" or "/" in layer else f"layers/{layer}"
+    variable = matrix_name(adata, layer)
     result = select(
         adata, key, method=method, n_features_to_select=n, variable=variable, **parameters
     )
@@ -279,13 +274,28 @@ def select_genes(
     }
     params: dict[str, Any] = {
         "key": key or "",
-        "layer": layer,
+        "layer": variable.removeprefix("layers/"),
         "method": method,
         "n": n or "all",
     }
     params |= {k: v for k, v in parameters.items() if k != "progress" and isinstance(v, PLAIN)}
     adata.uns[key_added] = {"params": params, "rounds": rounds, "attributes": dict(result.attrs)}
     return None
+
+
+def check_anndata(adata: Any, function: str) -> None:
+    """Refuse objects that are not AnnData, in the name of a public function."""
+    if not is_anndata(adata):
+        raise InputError(
+            f"{function} needs an AnnData object, not a {type(adata).__name__}. Pass "
+            "anndata.read_h5ad(path); for other data use dhsic.select."
+        )
+
+
+def matrix_name(adata: Any, layer: str | None) -> str:
+    """Path of the matrix of a layer, of ``raw``, or of X (None), as in `open_source`."""
+    layer = "raw/X" if layer == "raw" and "raw" not in adata.layers else layer or "X"
+    return layer if layer == "X" or "/" in layer else f"layers/{layer}"
 
 
 def _check_parameters(parameters: Mapping[str, Any], donor: str | None) -> None:

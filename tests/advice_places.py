@@ -218,6 +218,8 @@ FOLLOWED = {
     **dict.fromkeys(functions(ON_REGIONS), "test_region.py"),
     "cli/gwas_ssf.py:check_ssf": "test_gwas_ssf.py",
     "results/tables.py:_warn_of_list": "test_lists.py",
+    "get.py:_members": "test_get.py",
+    "get.py:rank_genes_groups_like": "test_get.py",
     **dict.fromkeys(functions(ON_FILES), "test_joined.py"),
     **dict.fromkeys(functions(ON_ENVIRONMENTS), "test_environment.py"),
     **dict.fromkeys(functions(ON_ORDINAL), "test_ordinal.py"),

@@ -103,7 +103,7 @@ def test_the_reference_has_every_public_name():
     text, known = (ROOT / "docs" / "reference.md").read_text(), set()
     for module, names in re.findall(r"currentmodule:: (\S+)(.*?)```", text, re.DOTALL):
         known |= {f"{module}.{name}" for name in re.findall(r"^   (\w+)$", names, re.MULTILINE)}
-    modules = ("dhsic", "dhsic.kernels", "dhsic.interactions", "dhsic.plot")
+    modules = ("dhsic", "dhsic.get", "dhsic.kernels", "dhsic.interactions", "dhsic.plot")
     public = {f"{name}.{one}" for name in modules for one in import_module(name).__all__}
     datasets = vars(import_module("dhsic.datasets")).items()
     public |= {
@@ -111,7 +111,7 @@ def test_the_reference_has_every_public_name():
         for name, one in datasets
         if getattr(one, "__module__", "") == "dhsic.datasets" and name.islower() and name[0] != "_"
     }
-    assert public - {"dhsic.__version__", "dhsic.datasets", "dhsic.kernels"} == known
+    assert public - {"dhsic.__version__", "dhsic.datasets", "dhsic.get", "dhsic.kernels"} == known
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -196,7 +196,7 @@ def test_sentences_name_parameters_that_exist():
             known |= {*_signature(thing)}
             for one in vars(thing).values() if inspect.isclass(thing) else ():
                 known |= {*_signature(one)} if inspect.isfunction(one) else set()
-    modules = dhsic.kernels, dhsic.lowrank, dhsic.datasets, dhsic.simulation, dhsic.plot
+    modules = dhsic.kernels, dhsic.lowrank, dhsic.datasets, dhsic.get, dhsic.simulation, dhsic.plot
     for thing in (test_features, find_pairs, *modules):
         of = [thing] if callable(thing) else [*vars(thing).values()]
         known |= {p for one in of if callable(one) for p in _signature(one)}

@@ -10,7 +10,11 @@ from stores import write_matrix
 import dhsic
 from dhsic.algorithms.additive import LEAST, N_FUNCTIONS, additive_errors, extended_basis
 from dhsic.algorithms.ridge import PENALTIES
+from dhsic.criteria.label_functions import LabelDirections
+from dhsic.criteria.multiscale import Multiscale
 from dhsic.datasets import binary_xor
+from dhsic.kernels.labels import label_matrix
+from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.rank_basis import rank_functions, width_weights
 from dhsic.reports.sentences import order_of
 from dhsic.runtime.dask import DaskRuntime
@@ -287,3 +291,44 @@ def test_a_basis_holds_what_it_is_extended_by(rng):
     assert basis.shape == (20, 5)
     assert_allclose(basis.T @ basis, np.eye(5), atol=1e-12)
     assert_allclose(basis @ (basis.T @ F.T), F.T, atol=1e-12)
+
+
+def conditional_test(counts, covariates):
+    """Test of features (c, m) with ties for labels of four classes."""
+    m = counts.shape[1]
+    Q = covariate_basis(covariates, m)
+    labels = LabelDirections.of(label_matrix(np.arange(m) % 4).centred, Q, by_ranks=True)
+    candidates = shapes.Candidates(np.arange(len(counts)), counts, None)
+    return shapes.ConditionalTest.of(Multiscale.of(labels, Q), candidates)
+
+
+@pytest.mark.parametrize("has_covariates", [False, True])
+def test_sums_over_ties_are_those_of_any_labels(rng, has_covariates):
+    """A test that was used for other labels gives the same bits as a new one."""
+    counts = rng.poisson(2.0, (6, 60)).astype(float)
+    covariates = rng.standard_normal((60, 1)) if has_covariates else None
+    used, new = (conditional_test(counts, covariates) for _ in range(2))
+    Q = used.state.Q
+    used.log_p_and_width(Q)
+    basis = extended_basis(Q, rng.standard_normal((2, 60)))
+    for mine, theirs in zip(used.log_p_and_width(basis), new.log_p_and_width(basis), strict=True):
+        assert_array_equal(mine, theirs)
+
+
+def test_falls_are_the_losses_of_models_without_one_feature(rng):
+    counts = rng.poisson(2.0, (4, 60)).astype(float)
+    test, width = conditional_test(counts, None), np.full(4, 0.5)
+    Y = test.state.labels.B * np.sqrt(test.state.labels.mu[0])
+    functions = [test.candidates.functions(j, 0.5).T for j in range(4)]
+
+    def explained(of):
+        F = np.hstack([np.ones((60, 1)), *of])
+        fitted = F @ np.linalg.lstsq(F, Y, rcond=None)[0]
+        return np.square(fitted - fitted.mean(axis=0)).sum()
+
+    falls = test.falls(range(4), width)
+    for j in range(4):
+        others = [f for i, f in enumerate(functions) if i != j]
+        assert falls[j] == pytest.approx(explained(functions) - explained(others), abs=1e-9)
+    assert test.falls([2], width)[2] == pytest.approx(explained(functions[2:3]), abs=1e-9)
+    assert test.falls([], width) == {}

@@ -18,6 +18,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import kept
 from measuring import say
 
 from . import report
@@ -52,6 +53,8 @@ def arguments():
     add("--jobs", type=int, default=2, help="processes")
     add("--limit", type=float, help="seconds of processor time that a method may take for a fold")
     add("--hours", type=float, help="after which nothing more is begun; 0 only reports")
+    add("--measured", metavar="DATE", help="date to keep, where results are taken from the cache")
+    kept.add_option(parser)
     options = parser.parse_args()
     options.data = options.data or (Path(os.environ[DATA]) if os.environ.get(DATA) else None)
     if options.data and not options.data.is_dir():
@@ -106,7 +109,7 @@ def main():
     run = Run(chosen(options), cache, options.data, limit)
     run.all(options.jobs, until)
     rows, stands = run.records()
-    print(report.write(options, run.experiments, rows, stands))
+    print(report.write(options, run.experiments, rows, stands, cache.versions))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ fold) and counts for the versions it was made with: another version replaces it.
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -22,11 +22,13 @@ EDGES = ("cli", "detached", "plans", "storage", "runtime", "simulation")
 class Cache:
     """Folder of results.
 
-    `stale` takes results of other versions too, where there are no others.
+    `stale` takes results of other versions too, where there are no others. `versions` has the
+    versions of each package with which the results were made that were read.
     """
 
     folder: Path
     stale: bool = False
+    versions: dict[str, set[str]] = field(default_factory=dict)
 
     def read(self, key, versions):
         """Result of a key; None where there is none, or only one of other versions."""
@@ -34,7 +36,11 @@ class Cache:
             kept = json.loads(self._path(key).read_text())
         except (FileNotFoundError, json.JSONDecodeError):
             return None
-        return kept["result"] if self.stale or kept["versions"] == versions else None
+        if not self.stale and kept["versions"] != versions:
+            return None
+        for package, version in kept["versions"].items():
+            self.versions.setdefault(package, set()).add(version.split()[0])
+        return kept["result"]
 
     def write(self, key, versions, result):
         """File a result, aside first: one that is there is whole."""

@@ -2,21 +2,23 @@
 
 import datetime as dt
 import platform
-import subprocess
-from pathlib import Path
 
+import kept
 import pandas as pd
 from measuring import OK, version_of
 
 from . import beside, curves
 from .part import Part
 from .running import NOT_RUN
+from .shape_parts import FOUND_RANK
 from .standings import Standings
 
 PACKAGES = (
     *("dhsic", "numpy", "scipy", "scikit-learn", "mrmr-selection", "pyHSICLasso", "skrebate"),
-    *("Boruta", "fastcan"),
+    *("Boruta", "fastcan", "quadsv"),
 )
+#: Columns that name a row of the kept results.
+KEYS = ["experiment", "set", "method"]
 #: Experiments that rank methods over sets.
 RANKED = ("classes", "unseen", "after", "all-classes")
 #: Others: their tables, and their figure.
@@ -32,8 +34,11 @@ SECTIONS = {
 }
 
 
-def write(options, experiments, rows, stands):
-    """Files of a run in the folder asked for; the text of the report."""
+def write(options, experiments, rows, stands, versions):
+    """Files of a run in the folder asked for; the text of the report.
+
+    `versions` are those with which the results were made, a set for each package.
+    """
     out = options.out
     out.mkdir(parents=True, exist_ok=True)
     rows, stands = pd.DataFrame(rows), pd.DataFrame(stands)
@@ -50,7 +55,47 @@ def write(options, experiments, rows, stands):
         parts += [f"## {one.title}", *section(name, one, found, mine, out), *missing(mine)]
     text = "\n\n".join(parts) + "\n"
     (out / "report.md").write_text(text)
+    if len(rows):
+        more = {"date": options.measured, "commit": ""} if options.measured else {}
+        more["versions"] = {
+            name: ", ".join(sorted(each)) for name, each in sorted(versions.items())
+        }
+        kept.keep(options, summary(rows), **more)
     return text
+
+
+def summary(rows):
+    """Records of means over folds, judges and draws, for the kept results.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Measurements. Of `shapes-single`, whose score is a rank, the share of runs is kept in which
+        it is among the first.
+
+    Returns
+    -------
+    list of dict
+        One for each experiment, set and method; `scores` are by number of features, `score` is
+        the mean of all.
+    """
+    rows = rows[rows["judge"] != "redundancy"] if "judge" in rows else rows
+    records = []
+    for (experiment, a_set, method), mine in rows.groupby(KEYS, sort=False):
+        one = {"experiment": experiment, "set": a_set, "method": method}
+        if "selected" in mine:
+            by_number = mine.groupby("selected")["score"].mean()
+            one["scores"] = {str(k): round(float(score), 4) for k, score in by_number.items()}
+            one["score"] = round(float(mine["score"].mean()), 12)
+        elif experiment == "shapes-single":
+            one["found"] = round(float((mine["score"] <= FOUND_RANK).mean()), 4)
+        else:
+            for name in ("score", "found", "false"):
+                if name in mine and mine[name].notna().any():
+                    one[name] = round(float(mine[name].mean()), 4)
+        one["seconds"] = round(float(mine["seconds"].median()), 3)
+        records.append(one | {"n": int(mine["fold"].nunique())})
+    return records
 
 
 def section(name, one, rows, stands, out):
@@ -89,9 +134,6 @@ def missing(stands):
 
 def conditions():
     """Date, versions and commit."""
-    git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    done = subprocess.run(git, capture_output=True, text=True, check=False)
-    commit = done.stdout.strip() or "unknown"
     told = [f"{name} {version_of(name) or '(not installed)'}" for name in PACKAGES]
-    when = f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, commit {commit}"
+    when = f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, commit {kept.commit()}"
     return f"{when}, Python {platform.python_version()}, {', '.join(told)}."

@@ -58,5 +58,6 @@ PACKAGES = {
     "dhsic, default": ("dhsic",),
     "dhsic test": ("dhsic",),
     "LassoNet": ("lassonet",),
-    "quadsv": ("quadsv",),
+    "quadsv, Matern": ("quadsv",),
+    "quadsv, CAR": ("quadsv",),
 }

@@ -108,6 +108,11 @@ class WidthMoments:
     spread: Float
     skewness: Float
 
+    @staticmethod
+    def empty(n: int, K: int, c: int) -> WidthMoments:
+        """Create arrays to fill."""
+        return WidthMoments(*(np.empty((n, K, c)) for _ in range(3)))
+
     def take(self, which: Index) -> WidthMoments:
         """Select the moments of the features at the positions `which`."""
         return WidthMoments(*(each[..., which] for each in (self.mean, self.spread, self.skewness)))

@@ -11,7 +11,8 @@ set to 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -58,7 +59,8 @@ class OrderedBlock:
 
     `order` (c, m) are the samples of each feature by ascending value, missing ones last; `starts`
     (c, m) is the mask of positions at which a level begins; `n` (c,) is the number of samples with
-    a value. `variance_ratios` are those of `Features`.
+    a value. `variance_ratios` are those of `Features`. `tie_sums` are computed when needed; copies
+    of a block for other labels of the same samples and covariates share them.
     """
 
     state: Multiscale
@@ -69,6 +71,8 @@ class OrderedBlock:
     n: Index
     height: int
     variance_ratios: Float | None = None
+    #: Sums over kernel matrices of features with ties, with the positions of these features.
+    tie_sums: list[tuple[Index, PatternSums]] = field(default_factory=list)
 
     @staticmethod
     def of(
@@ -144,9 +148,10 @@ class OrderedBlock:
         moments = self._moments(which, tied, explained).scaled(part)
         free = np.flatnonzero(~tied) if explained is None else np.empty(0, dtype=np.int64)
         log_p = np.empty_like(T)
-        log_p[..., free] = tails(
-            state, family, T[..., free], moments.take(free), state.untied_tables
-        )
+        if free.size:
+            log_p[..., free] = tails(
+                state, family, T[..., free], moments.take(free), state.untied_tables
+            )
         others_at = np.setdiff1d(np.arange(which.size), free, assume_unique=True)
         log_p[..., others_at] = tails(state, family, T[..., others_at], moments.take(others_at))
         concentration = concentration_of(state, moments)
@@ -159,7 +164,9 @@ class OrderedBlock:
         `explained` are the products of `_explained`; None without covariates.
         """
         state = self.state
-        if explained is None:
+        if tied.all():
+            moments = WidthMoments.empty(len(state.ranks.weights), state.K, which.size)
+        elif explained is None:
             moments = state.moments(state.untied).repeated(which.size)
         else:
             moments = state.moments(state.untied.without(explained, state.ranks.weights))
@@ -248,7 +255,21 @@ class OrderedBlock:
     def _set_tied(
         self, moments: WidthMoments, which: Index, tied: Index, explained: Float | None
     ) -> None:
-        """Set the moments of features with ties, in batches with similar numbers of levels."""
+        """Set the moments of features with ties."""
+        if not self.tie_sums:
+            self.tie_sums.extend(self._sums_of_ties(which, tied, explained))
+        for at, sums in self.tie_sums:
+            own = self.state.moments(sums)
+            for name in ("mean", "spread", "skewness"):
+                getattr(moments, name)[..., at] = getattr(own, name)
+
+    def _sums_of_ties(
+        self, which: Index, tied: Index, explained: Float | None
+    ) -> Iterator[tuple[Index, PatternSums]]:
+        """Sums of features with ties, in batches with similar numbers of levels.
+
+        They follow from the ties and the covariates; the labels do not matter.
+        """
         state, m = self.state, self.state.n_samples
         edges = [self._edges(int(j)) for j in which[tied]]
         sizes = np.array([1 << int(np.ceil(np.log2(len(e) - 1))) for e in edges])
@@ -262,9 +283,7 @@ class OrderedBlock:
             sums = PatternSums.of(functions, counts, state.ranks.weights)
             if explained is not None:
                 sums = sums.without(explained[at], state.ranks.weights)
-            own = state.moments(sums)
-            for name in ("mean", "spread", "skewness"):
-                getattr(moments, name)[..., at] = getattr(own, name)
+            yield at, sums
 
     def _edges(self, j: int) -> Index:
         """Edges of the levels of feature j, at most 64, among the ranks of all samples."""

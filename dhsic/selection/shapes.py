@@ -245,19 +245,27 @@ class ConditionalTest:
         width : (c,)
             Width of the kernel on each candidate.
         """
-        U = self.state.labels.B * np.sqrt(self.state.labels.mu[0])
         places = [self.candidates.place(j) for j in features]
         groups = [self.candidates.functions(i, float(width[i])) for i in places]
+        if not groups:
+            return {}
+        # In coordinates of the whole model, the time does not depend on the number of samples.
+        Q = self.state.Q
+        basis = extended_basis(Q, np.concatenate(groups))[:, Q.shape[1] :]
+        labels = basis.T @ (self.state.labels.B * np.sqrt(self.state.labels.mu[0]))
+        groups = [functions @ basis for functions in groups]
+        nothing = np.empty((len(labels), 0))
 
-        def explained(functions: Sequence[Float]) -> float:
-            if not functions:
+        def explained_without(i: int) -> float:
+            others = groups[:i] + groups[i + 1 :]
+            if not others:
                 return 0.0
-            basis = extended_basis(self.state.Q, np.concatenate(functions))
-            return float(np.square(basis.T @ U).sum())
+            return float(
+                np.square(extended_basis(nothing, np.concatenate(others)).T @ labels).sum()
+            )
 
-        by_all = explained(groups)
-        reduced = (explained(groups[:i] + groups[i + 1 :]) for i in range(len(groups)))
-        return {j: by_all - by_others for j, by_others in zip(features, reduced, strict=True)}
+        by_all = float(np.square(labels).sum())
+        return {j: by_all - explained_without(i) for i, j in enumerate(features)}
 
 
 def _without_preference(state: Multiscale) -> Multiscale:

@@ -1,7 +1,7 @@
 """`dhsic test` as a whole command against one that reads and decodes every chunk, in turn.
 
     dhsic simulate genotypes.vcz --samples 2000 --variants 1000000 --trait quantitative --seed 1
-    python testing.py genotypes.vcz
+    python bare_reads.py genotypes.vcz
 
 Both with the imports that they need, on two threads; POSIX alone, which counts what a child took.
 """
