@@ -36,14 +36,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.stats import false_discovery_control
 
 from dhsic import notebook
 from dhsic._typing import Array, Float, Index
 from dhsic.criteria.base import AbstractCriterion
 from dhsic.criteria.blocks import BlockIndependence, BlockState
 from dhsic.criteria.features import Features
-from dhsic.criteria.independence import FEWEST_PRESENT, MULTISCALE, Independence
+from dhsic.criteria.independence import (
+    FEWEST_PRESENT,
+    MULTISCALE,
+    Independence,
+    adjusted_p_values,
+)
 from dhsic.criteria.multiscale import SHAPES, Multiscale
 from dhsic.errors import InputError
 from dhsic.independence.estimate import HsicSpec
@@ -387,7 +391,7 @@ def test_features(
         names,
         np.array([one.statistic for one in each]),
         p_values,
-        np.asarray(false_discovery_control(p_values)),
+        adjusted_p_values(p_values),
         np.array([one.sigma for one in each]),
         together,
         labels=labels_told,
@@ -540,7 +544,7 @@ def _at_several_widths(
     width[:] = np.nan
     score[alive], hsic[alive], width[alive] = columns[:3]
     p = 10.0**-score
-    q = np.asarray(false_discovery_control(p))
+    q = adjusted_p_values(p)
     tests = {"statistics": hsic, "p_values": p, "adjusted": q}
     if not isinstance(state, Multiscale | BlockState):
         return {**tests, "sigmas": width}
