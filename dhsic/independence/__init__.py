@@ -63,6 +63,7 @@ from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.directions import Directions
 from dhsic.linalg.residual_covariance import variance_ratios
+from dhsic.methods.base import Standardize, scales
 from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.call_counts import counting_on
 from dhsic.passes.single_pass import looked_at
@@ -72,7 +73,6 @@ from dhsic.runtime import running
 from dhsic.runtime.threads import Threads
 from dhsic.selection.execution import result_of
 from dhsic.selection.request import Request, check_opening, given_as
-from dhsic.selectors.base import Standardize, scales
 from dhsic.selectors.onepass import OnePass
 from dhsic.sources import AbstractSource
 from dhsic.sources.categories import KIND, NUMBER
