@@ -41,7 +41,6 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 from scipy.linalg import eigh
-from scipy.optimize import minimize_scalar
 
 from dhsic._typing import Float, Index
 from dhsic.algorithms.ridge import inverse
@@ -481,6 +480,8 @@ def _best_penalties(K: Float, targets: Sequence[Float], q: int) -> list[float]:
 
     The columns of a target share it. K and the targets have a basis of q columns projected out.
     """
+    from scipy.optimize import minimize_scalar  # imported here because it loads slowly
+
     values, U = eigh(K, driver="evd", check_finite=False)
     values = np.maximum(values, 0.0) / float(values.mean())
     degrees = len(values) - q

@@ -124,7 +124,7 @@ ON_RESULTS = """
     kernels/levels.py: AbstractProduct.gram
     kernels/ridge.py: AbstractMatrixFunction._refuse
     renamed.py: current_names
-    reports/__init__.py: report
+    reports/html.py: report
     results/files.py: check_vacant load
     results/tables.py: read_table
     runtime/__init__.py: choose_runtime
