@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dhsic.matrix import kernel_matrix
     from dhsic.plans import Plan, Rates
     from dhsic.relatedness import pca
-    from dhsic.reports import report
+    from dhsic.reports.html import report
     from dhsic.results.files import load, save
     from dhsic.results.nearest_genes import annotate
     from dhsic.results.views import selected_features
@@ -127,7 +127,7 @@ _HOMES = {
     "matrix": "kernel_matrix",
     "plans": "Plan Rates plan",
     "relatedness": "pca",
-    "reports": "report",
+    "reports.html": "report",
     "results.files": "load save",
     "results.nearest_genes": "annotate",
     "results.views": "selected_features",

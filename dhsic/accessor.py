@@ -54,7 +54,7 @@ class ResultAccessor:
 
     def report(self, path: str | PathLike[str], **options: Any) -> list[Path]:
         """Write a report for each run of the result with `dhsic.report`."""
-        from dhsic.reports import report  # slow to import
+        from dhsic.reports.html import report  # slow to import
 
         return report(self._result, path, **options)
 

@@ -41,7 +41,6 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 from scipy.linalg import eigh
-from scipy.optimize import minimize_scalar
 
 from dhsic._typing import Float, Index
 from dhsic.algorithms.ridge import inverse
@@ -498,6 +497,8 @@ def reml_penalty(values: Float, squares: Float, q: int) -> float:
     `values` (m,) are eigenvalues of K of mean 1; `squares` (m, n) are squared coordinates of the
     columns of the target along the eigenvectors.
     """
+    from scipy.optimize import minimize_scalar  # imported here because it loads slowly
+
     degrees = len(values) - q
     squares = squares[:, squares.sum(axis=0) > 0]
 

@@ -100,15 +100,15 @@ ON_RUNS = """
     selection/stability.py: Stability.check Stability.check_parameters
     selection/stages.py: _resolved
     selectors/__init__.py: select
-    selectors/bahsic.py: BAHSIC.check_samples
-    selectors/base.py: Selector.check
-    selectors/ccm.py: CCM._objective WithoutInverse._solved
-    selectors/descent.py: DescentSelector._check_converged width_of
-    selectors/fohsic.py: FOHSIC._check_floating FOHSIC._check_low_rank FOHSIC.check_samples
-    selectors/kernel.py: AbstractElimination._warn KernelSelector._check_statistic
-    selectors/onepass.py: OnePass._by_chromosome OnePass._check_together _record
-    selectors/svmrfe.py: SVMRFE._check_rounds _dual
-    selectors/weighting.py: ZeroNorm.steps
+    methods/bahsic.py: BAHSIC.check_samples
+    methods/base.py: Selector.check
+    methods/ccm.py: CCM._objective WithoutInverse._solved
+    methods/descent.py: DescentSelector._check_converged width_of
+    methods/fohsic.py: FOHSIC._check_floating FOHSIC._check_low_rank FOHSIC.check_samples
+    methods/kernel.py: AbstractElimination._warn KernelSelector._check_statistic
+    methods/onepass.py: OnePass._by_chromosome OnePass._check_together _record
+    methods/svmrfe.py: SVMRFE._check_rounds _dual
+    methods/weighting.py: ZeroNorm.steps
 """
 
 #: Advice about results, clusters and single kernels.
@@ -124,7 +124,7 @@ ON_RESULTS = """
     kernels/levels.py: AbstractProduct.gram
     kernels/ridge.py: AbstractMatrixFunction._refuse
     renamed.py: current_names
-    reports/__init__.py: report
+    reports/html.py: report
     results/files.py: check_vacant load
     results/tables.py: read_table
     runtime/__init__.py: choose_runtime
@@ -149,7 +149,7 @@ ON_CENSORED = """
     joins/censoring.py: _events _numbers of_records with_censoring
     joins/targets.py: refuse_records
     kernels/labels.py: _of_censored
-    selectors/onepass.py: OnePass.labels
+    methods/onepass.py: OnePass.labels
 """
 
 #: Advice about ordinal labels.
@@ -166,7 +166,7 @@ ON_BLOCKS = """
     joins/donors.py: warn_of_donors
     linalg/blocks.py: Blocks.check Blocks.of_units
     selection/block_options.py: with_blocks
-    selectors/onepass.py: OnePass.check_blocks
+    methods/onepass.py: OnePass.check_blocks
 """
 
 #: Advice about marginal interactions.
@@ -184,8 +184,8 @@ ON_WEIGHTS = """
     independence/__init__.py: _check_samples
     joins/sample_weights.py: checked_weights
     selection/request.py: Request.labelled
-    selectors/base.py: Selector.check_weights
-    selectors/onepass.py: OnePass.check_weights
+    methods/base.py: Selector.check_weights
+    methods/onepass.py: OnePass.check_weights
 """
 
 #: Advice about weights of samples in selections.
@@ -229,7 +229,7 @@ FOLLOWED = {
     **dict.fromkeys(functions(ON_WEIGHTED_SELECTIONS), "test_weighted_selections.py"),
     **dict.fromkeys(functions(ON_CENSORED), "test_advice_on_censored.py"),
     "joins/frame_rows.py:_refuse_reset": "test_frames.py",
-    "selectors/bahsic.py:BAHSIC._check_balance": "test_omics.py",
+    "methods/bahsic.py:BAHSIC._check_balance": "test_omics.py",
     "cli/shared_columns.py:check_shared_columns": "test_shared_columns.py",
     "joins/shared_columns.py:check_shared_frames": "test_shared_columns.py",
     **dict.fromkeys(functions(ON_DATA), "test_advice_on_data.py"),
@@ -277,8 +277,9 @@ VALIDATION = frozenset(
         selection/multi_output.py: targets_of
         selection/progress.py: check_progress
         selection/request.py: Request.of
-        selectors/__init__.py: parameters_of select_many
-        selectors/base.py: Selector.fit
+        methods/__init__.py: parameters_of
+        selectors/__init__.py: select_many
+        selectors/base.py: Estimator.fit
         simulation/__init__.py: _check_choices
         simulation/haplotypes.py: Cohort.__post_init__
         simulation/truth.py: TraitPlan.__post_init__
@@ -296,6 +297,6 @@ UNFOLLOWED = {
     "passes/reader.py:AbstractReader._keep_apart": "needs a full disk",
     "passes/scratch.py:_lost": "needs a file that is removed while it is read",
     "relatedness.py:Relate._measured": "needs dosages above the ploidy",
-    "selectors/fohsic.py:FOHSIC._warn": "needs uncertain scores of many samples",
+    "methods/fohsic.py:FOHSIC._warn": "needs uncertain scores of many samples",
     "validation.py:refuse_lossy": "needs anndata, which the tests do not have",
 }

@@ -159,10 +159,10 @@ def test_a_table_of_all_features_is_read(result, tmp_path):
 def test_reports_of_several_targets_have_no_pairs_and_replace_files(of_classes, result, tmp_path):
     report = partial(dhsic.report, of_classes, tmp_path / "pages.html")
     pairs = dhsic.find_pairs(FRAME, CLASSES)
-    check(Case("reports/__init__.py:report", report, {"pairs": pairs}, (leaving_out("pairs"),)))
+    check(Case("reports/html.py:report", report, {"pairs": pairs}, (leaving_out("pairs"),)))
     report = partial(dhsic.report, result, tmp_path / "page.html")
     report()
-    check(Case("reports/__init__.py:report", report, {}, (passing("overwrite"),)))
+    check(Case("reports/html.py:report", report, {}, (passing("overwrite"),)))
 
 
 def test_former_parameters_are_replaced_by_the_new_ones(caplog):

@@ -21,8 +21,8 @@ from dhsic.kernels.censored import CensoredTarget, log_rank_scores
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.risk_sets import CENSORED, NullModel, RiskSets, concordance, kaplan_meier
 from dhsic.linalg.covariates import covariate_basis
-from dhsic.reports import report
-from dhsic.selection.risk_model import records_of
+from dhsic.reports.html import report
+from dhsic.selection.cross_validation import records_of
 from dhsic.selection.survival_curves import THIRDS
 
 M, D = 120, 30

@@ -24,9 +24,9 @@ from dhsic.errors import ClusterError
 from dhsic.hsic import ESTIMATORS
 from dhsic.kernels import KERNELS
 from dhsic.kernels.labels import LABEL_KERNELS
+from dhsic.methods.kernel import SOLVERS
 from dhsic.results.files import load
 from dhsic.selectors import METHODS, parameters_of
-from dhsic.selectors.kernel import SOLVERS
 from dhsic.simulation.truth import read_truth
 from dhsic.sources.options import MissingChunks
 

@@ -13,7 +13,7 @@ from naive_interactions import environment_shares, shares
 import dhsic
 from dhsic.errors import CheckpointError, InputError
 from dhsic.interactions import find_pairs
-from dhsic.reports import report
+from dhsic.reports.html import report
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 

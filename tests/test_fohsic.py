@@ -22,10 +22,10 @@ from dhsic.errors import CheckpointError, InputError
 from dhsic.hsic import weights
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.statistic import Statistic
+from dhsic.methods import fohsic as forward_run
 from dhsic.results.views import rounds_of_engines
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.selectors import fohsic as forward_run
 from dhsic.storage.checkpoint import Checkpoint
 
 

@@ -9,7 +9,7 @@ import dhsic
 from dhsic.errors import InputError, MemoryBudgetError
 from dhsic.interactions import find_pairs
 from dhsic.pairs import scan
-from dhsic.reports import page_of
+from dhsic.reports.html import page_of
 from dhsic.results.views import pairs_of
 from dhsic.runtime.threads import Threads
 from dhsic.selection import pair_scan

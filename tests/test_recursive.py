@@ -9,10 +9,10 @@ from sklearn.svm import SVC
 
 import dhsic
 from dhsic.errors import InputError
+from dhsic.methods import svmrfe
+from dhsic.methods.svmrfe import machine_weights
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.selectors import svmrfe
-from dhsic.selectors.svmrfe import machine_weights
 
 
 def data(rng, m=60, d=14, classes=2):

@@ -17,7 +17,7 @@ from test_plot import found_pairs, found_shares
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.reports import ROWS, page_of
+from dhsic.reports.html import ROWS, page_of
 
 EVIL = "<script>document.title = 'evil'</script>$x^$ & \"q\" --> ]]>"
 
@@ -235,7 +235,7 @@ def test_each_target_has_a_page_that_names_it(genotypes, tmp_path):
         assert path.name in done.stderr
     alone = tmp_path / "w.zarr"
     run("test", *asked, "--target", "weight", "--out", alone)
-    expected = re.findall(r"<td[^>]*>(.*?)</td>", dhsic.reports.page_of(dhsic.load(alone)))
+    expected = re.findall(r"<td[^>]*>(.*?)</td>", page_of(dhsic.load(alone)))
     found = re.findall(r"<td[^>]*>(.*?)</td>", pages["weight"].read_text())
     assert found[:300] == expected[:300]
     assert (

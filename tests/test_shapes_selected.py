@@ -16,11 +16,11 @@ from dhsic.datasets import binary_xor
 from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.rank_basis import rank_functions, width_weights
+from dhsic.methods import kernel
 from dhsic.reports.sentences import order_of
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.selection import rerank as again
 from dhsic.selection import shapes
-from dhsic.selectors import kernel
 
 SHAPES = {
     "parabola": np.square,

@@ -393,7 +393,7 @@ def test_a_write_that_fails_leaves_what_was_there(
         parts.append(columns(result))
         return parts[0]
 
-    monkeypatch.setattr(tables, "ROWS", 100)
+    monkeypatch.setattr(tables, "READ", 100)
     monkeypatch.setattr(tables, "columns", break_off)
     with pytest.raises(type(error)):
         dhsic.save(of_variants, path, overwrite=True)

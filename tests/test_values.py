@@ -15,10 +15,10 @@ from numpy.testing import assert_array_equal
 import dhsic
 from dhsic.errors import DataError, InputError
 from dhsic.independence import test_features as tested
+from dhsic.methods.base import scales
 from dhsic.passes.single_pass import look_at
 from dhsic.runtime.threads import Threads
 from dhsic.selection.run import SCALED
-from dhsic.selectors.base import scales
 from dhsic.simulation import simulate_genotypes
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.values import CODES, Census, ValueKind

@@ -22,14 +22,14 @@ from dhsic import CCM, FeatureWeighting
 from dhsic.errors import InputError
 from dhsic.hsic import weights
 from dhsic.lowrank.base import random_directions
+from dhsic.methods.ccm import WithInverse, WithoutInverse
+from dhsic.methods.descent import sigma_of
+from dhsic.methods.weighting import ZeroNorm
 from dhsic.passes.weighted import WeightedSource
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selection import conductor
 from dhsic.selection.run import SelectionRun
-from dhsic.selectors.ccm import WithInverse, WithoutInverse
-from dhsic.selectors.descent import sigma_of
-from dhsic.selectors.weighting import ZeroNorm
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.opening import open_source
 from dhsic.storage.checkpoint import Checkpoint

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 import xarray as xr
-from tqdm.auto import tqdm
 
 from dhsic.cli.console import counted, echo_json, printable, say, seconds, shown, tell
 from dhsic.cli.job import SelectJob
@@ -134,6 +133,8 @@ def attach(
     as_json: bool,
 ) -> None:
     """Follow a run until it ends, then print its table of features."""
+    from tqdm.auto import tqdm  # imported here because it loads slowly
+
     genes = None if annotate is None else Genes.read(annotate)
     if out is not None:
         check_vacant(out, overwrite=force, selected_only=selected_only)

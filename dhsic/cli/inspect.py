@@ -28,6 +28,7 @@ from dhsic.joins.label_description import LabelDescription
 from dhsic.joins.text import codes_in, is_missing, typed, written_by
 from dhsic.joins.variables import along_samples, anndata_of, labels_at
 from dhsic.memory import human
+from dhsic.methods.bahsic import BAHSIC
 from dhsic.passes.call_counts import counting_on
 from dhsic.passes.jobs import MANY_BLOCKS, block_width
 from dhsic.passes.single_pass import LOOKED_AT, look_at
@@ -35,7 +36,6 @@ from dhsic.results.files import is_result
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.threads import Threads
 from dhsic.selection.run import SelectionRun
-from dhsic.selectors.bahsic import BAHSIC
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData
 from dhsic.sources.chunked import ChunkedArray, read_variable

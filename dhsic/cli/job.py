@@ -15,12 +15,12 @@ from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import CLASS_KERNELS, SELF
+from dhsic.methods import parameters_of, selector_of
+from dhsic.methods.base import Selector
 from dhsic.renamed import current_name
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selection.request import Request
-from dhsic.selectors import parameters_of, selector_of
-from dhsic.selectors.base import Selector
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.file_lists import expanded, is_several, short_name
 from dhsic.sources.opening import is_table, is_text

@@ -334,8 +334,9 @@ _of_methods = {
     each.name: each.of_method()
     for each in declared(
         ("selectors/bahsic.py", "BAHSIC"),
-        ("selectors/kernel.py", "KernelSelector"),
-        ("selectors/base.py", "Selector"),
+        ("methods/bahsic.py", "BAHSIC"),
+        ("methods/kernel.py", "KernelSelector"),
+        ("methods/base.py", "Selector"),
     )
     if each.name not in OF_RUNS
 }
@@ -479,7 +480,7 @@ def _options(ctx: click.Context) -> Mapping[str, click.Option]:
 
 @cache
 def _settings() -> frozenset[str]:
-    from dhsic.selectors import METHODS, parameters_of
+    from dhsic.methods import METHODS, parameters_of
 
     return frozenset(name for method in METHODS for name in parameters_of(method)) - {*OF_RUNS}
 

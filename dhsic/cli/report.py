@@ -198,7 +198,7 @@ def _lines(told: Mapping[str, _RunPrinter]) -> dict[str, list[str]]:
 
 def report(*, path: str, out: str, pairs: str | None, shares: str | None, force: bool) -> None:
     """Write a page about the result of a run."""
-    from dhsic.reports import report as write
+    from dhsic.reports.html import report as write
 
     pair_table = None if pairs is None else _of_pairs(pairs, "--out", "family_wise")
     shared = None if shares is None else _of_pairs(shares, "--shares --out", "hsic")

@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2, false_discovery_control
+from scipy.special import chdtri
 
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.criteria.base import AbstractCriterion, CriterionScores, LabelReading
@@ -441,7 +441,7 @@ class Independence(AbstractCriterion):
         score, observed, *rest, _ = columns
         p, q = 10.0**-score, np.empty_like(score)
         order = np.argsort(p)  # later sorts of sorted values are fast
-        q[order] = false_discovery_control(p[order])
+        q[order] = adjusted_p_values(p[order])
         meanings: dict[str, tuple[Array, str]] = {
             "hsic": (observed, "HSIC of the feature alone and the labels"),
             "p": (p, "p-value: probability of an HSIC as large under independence"),
@@ -456,6 +456,18 @@ class Independence(AbstractCriterion):
         return CriterionScores(score, others=meanings)
 
 
+def adjusted_p_values(p: Float) -> Float:
+    """Adjusted p-values q of tests with the p-values p (Benjamini and Hochberg, 1995); both (n,).
+
+    >>> adjusted_p_values(np.array([0.5, 0.6, 0.1, 0.001])).tolist()
+    [0.6, 0.6, 0.2, 0.004]
+    """
+    q, order = np.empty(p.size), np.argsort(p)
+    steps = p[order] * (p.size / np.arange(1.0, p.size + 1.0))
+    q[order] = np.minimum.accumulate(steps[::-1])[::-1]
+    return np.clip(q, 0.0, 1.0)
+
+
 def inflation_of(p: Float) -> float:
     """Genomic inflation factor lambda of p-values.
 
@@ -463,7 +475,7 @@ def inflation_of(p: Float) -> float:
     independence.
     """
     median = max(float(np.median(p)), np.finfo(float).tiny)
-    return float(chi2.isf(median, 1) / chi2.isf(0.5, 1))
+    return float(chdtri(1, median) / chdtri(1, 0.5))
 
 
 def _missingness(state: Permuted | Multiscale, features: Features, place: slice) -> Float:

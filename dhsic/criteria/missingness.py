@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.stats import chi2, hypergeom
+from scipy.special import chdtr, chdtrc, chdtri
 
 from dhsic._typing import Float, Index
 
@@ -130,20 +130,25 @@ class MissingnessTest:
         smaller, of_missing = np.minimum(n, m - n), np.zeros(len(n))
         for to_basis, fewest in reversed(self._bases):  # maps with more directions overwrite others
             size = np.square(sums @ to_basis).sum(axis=1) * (m * (m - 1.0)) / (n * (m - n))
-            value = -chi2.logsf(size, to_basis.shape[1]) / np.log(10.0)
+            degrees = to_basis.shape[1]
+            with np.errstate(divide="ignore"):  # log1p is accurate where the tail is almost 1
+                tail, rest = np.log(chdtrc(degrees, size)), np.log1p(-chdtr(degrees, size))
+            value = -np.where(tail < np.log(0.5), tail, rest) / np.log(10.0)
             of_missing = np.where(smaller >= fewest, value, of_missing)
         log10_p[at] = of_missing
         return log10_p
 
     def _of_classes(self, groups: ClassCounts, sums: Float, n: Float) -> Float:
         """``-log10 p`` from the numbers of missing values in each class, (c,)."""
+        from scipy.stats import hypergeom  # imported here because it loads slowly
+
         sizes, m = groups.sizes, len(self.F)
         counts, k = groups.counts(sums, n), len(sizes)
         expected = n[:, None] * sizes / m
         std = np.sqrt(expected * (1.0 - sizes / m) * ((m - n) / (m - 1.0))[:, None])
         z = np.abs(counts - expected) / np.maximum(std, NOTHING)
         log10_p = np.zeros(len(n))
-        unusual = z > chi2.isf(ORDINARY, 1) ** 0.5 / 2
+        unusual = z > chdtri(1, ORDINARY) ** 0.5 / 2
         if k == 2:
             unusual[:, 1] = False  # the tests of both classes are the same
         for is_more in (True, False):

@@ -20,7 +20,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import map_coordinates
 
 from dhsic._typing import Float
 from dhsic.criteria.null import log_tail
@@ -83,6 +82,8 @@ class Correction:
 
     def __call__(self, z: Float, skewness: Float) -> Float:
         """Correction of log p-values at z, (c,), for distributions with these skewnesses, (c,)."""
+        from scipy.ndimage import map_coordinates  # imported here because it loads slowly
+
         row = np.interp(skewness, self.skewness, np.arange(self.skewness.size))
         # Uses quotients, so that the bits do not depend on the position in an array.
         at = np.clip(z / (1.0 + np.abs(z)), PLACES[0], PLACES[-1])

@@ -31,7 +31,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import digamma, polygamma, stdtr, stdtrit
 
 from dhsic._typing import Float
@@ -187,6 +186,8 @@ def inverse_trigamma(y: float) -> float:
     >>> round(inverse_trigamma(float(polygamma(1, 3.5))), 9)
     3.5
     """
+    from scipy.optimize import brentq  # imported here because it loads slowly
+
     if y < FLAT:
         return 1 / y + 0.5
     low, high = ((1 + np.sqrt(1 + 2 * a * y)) / (2 * y) for a in (1, 2))

@@ -17,7 +17,6 @@ from math import comb
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.stats import hypergeom
 
 from dhsic._typing import Array, Float, Index
 from dhsic.criteria.discrete import LevelForms
@@ -124,6 +123,8 @@ def _sums(columns: Float, k: int, n: int) -> tuple[Float, Float, Float, bool]:
         pair = (columns, none) if k else (none, columns)
         return *pair, np.full(m, 1.0 / m), False
     if len(rows) == TWO:
+        from scipy.stats import hypergeom  # imported here because it loads slowly
+
         classes = [columns[of_row.ravel() == i][0] for i in range(TWO)]
         x, y = (each.ravel() for each in np.meshgrid(np.arange(k + 1), np.arange(n + 1)))
         parts = hypergeom.pmf(x, m, sizes[1], k) * hypergeom.pmf(y, m - k, sizes[1] - x, n)

@@ -14,9 +14,9 @@ from dhsic.detached.run import Run, reached
 from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.filters import Filters
 from dhsic.kernels.labels import SELF
+from dhsic.methods import selector_of
 from dhsic.passes.call_counts import counting_on
 from dhsic.selection.request import Request
-from dhsic.selectors import selector_of
 from dhsic.sources.file_lists import NamedMatrices, expanded, is_several
 from dhsic.storage.checkpoint import Checkpoint
 

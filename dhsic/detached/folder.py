@@ -36,9 +36,9 @@ from dhsic.joins.filtered import Filtered
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.ordinal import is_ordinal, levels_of, names_of_levels
 from dhsic.linalg.blocks import Blocks
+from dhsic.methods import method_of, selector_of
 from dhsic.selection.request import Request
 from dhsic.selection.run import Groups
-from dhsic.selectors import method_of, selector_of
 from dhsic.storage import store_at
 from dhsic.storage.checkpoint import DETACHED
 from dhsic.storage.folder import FileStore

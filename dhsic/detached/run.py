@@ -16,9 +16,9 @@ from dhsic import notebook
 from dhsic.detached.driver import LOST, drive_here, name_of, published, send
 from dhsic.detached.folder import ENDS, Folder
 from dhsic.errors import CheckpointError, ClusterError, DhsicError
+from dhsic.methods import method_of
 from dhsic.results.files import load
 from dhsic.selection.progress import Hook
-from dhsic.selectors import method_of
 from dhsic.storage.checkpoint import Checkpoint
 
 ANSWER = 3.0  # seconds that a scheduler may take to answer whether it knows a run

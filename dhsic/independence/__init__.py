@@ -36,14 +36,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.stats import false_discovery_control
 
 from dhsic import notebook
 from dhsic._typing import Array, Float, Index
 from dhsic.criteria.base import AbstractCriterion
 from dhsic.criteria.blocks import BlockIndependence, BlockState
 from dhsic.criteria.features import Features
-from dhsic.criteria.independence import FEWEST_PRESENT, MULTISCALE, Independence
+from dhsic.criteria.independence import (
+    FEWEST_PRESENT,
+    MULTISCALE,
+    Independence,
+    adjusted_p_values,
+)
 from dhsic.criteria.multiscale import SHAPES, Multiscale
 from dhsic.errors import InputError
 from dhsic.independence.estimate import HsicSpec
@@ -59,6 +63,7 @@ from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.directions import Directions
 from dhsic.linalg.residual_covariance import variance_ratios
+from dhsic.methods.base import Standardize, scales
 from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.call_counts import counting_on
 from dhsic.passes.single_pass import looked_at
@@ -68,7 +73,6 @@ from dhsic.runtime import running
 from dhsic.runtime.threads import Threads
 from dhsic.selection.execution import result_of
 from dhsic.selection.request import Request, check_opening, given_as
-from dhsic.selectors.base import Standardize, scales
 from dhsic.selectors.onepass import OnePass
 from dhsic.sources import AbstractSource
 from dhsic.sources.categories import KIND, NUMBER
@@ -388,7 +392,7 @@ def test_features(
         names,
         np.array([one.statistic for one in each]),
         p_values,
-        np.asarray(false_discovery_control(p_values)),
+        adjusted_p_values(p_values),
         np.array([one.sigma for one in each]),
         together,
         labels=labels_told,
@@ -541,7 +545,7 @@ def _at_several_widths(
     width[:] = np.nan
     score[alive], hsic[alive], width[alive] = columns[:3]
     p = 10.0**-score
-    q = np.asarray(false_discovery_control(p))
+    q = adjusted_p_values(p)
     tests = {"statistics": hsic, "p_values": p, "adjusted": q}
     if not isinstance(state, Multiscale | BlockState):
         return {**tests, "sigmas": width}

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from dhsic._typing import Float
 from dhsic.criteria.null import (
@@ -94,7 +94,7 @@ class TestResult:
             )
         if isinstance(level, bool) or not 0 < level < 1:
             raise InputError(f"level={level!r}; pass a number between 0 and 1, such as 0.95.")
-        reach = float(norm.ppf((1.0 + level) / 2.0)) * float(np.sqrt(self.null_variance))
+        reach = float(ndtri((1.0 + level) / 2.0)) * float(np.sqrt(self.null_variance))
         return self.statistic - reach, self.statistic + reach
 
     def __str__(self) -> str:

@@ -57,12 +57,12 @@ from dhsic.kernels import KERNELS, AbstractKernel, Gaussian, check_bandwidth, re
 from dhsic.kernels.bandwidth import DistanceStats
 from dhsic.kernels.statistic import Statistic
 from dhsic.memory import MemoryEstimate, resident_bytes
+from dhsic.methods.base import Standardize
 from dhsic.namespace import slices
 from dhsic.pairs.table import pair_table
 from dhsic.passes.call_counts import counting_on
 from dhsic.renamed import takes_former_names
 from dhsic.runtime import running
-from dhsic.selectors.base import Standardize
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import abbreviate

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import block_diag, coo_array, csr_array, hstack, issparse
-from scipy.sparse.csgraph import dijkstra
 
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
@@ -150,6 +149,8 @@ def _pairs(adjacency: Any, codes: Index, q: int, longest: int) -> tuple[Index, I
 
     `codes` (n,) are the codes of the nodes' labels, of which there are q; `longest` limits lengths.
     """
+    from scipy.sparse.csgraph import dijkstra  # imported here because it loads slowly
+
     n = codes.size
     width = max(1, BLOCK // max(n, 1))
     keys = []

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from dhsic._typing import Float
 from dhsic.errors import InputError
@@ -120,6 +119,8 @@ class AbsoluteDifferences(AbstractSums):
         self._change(upper, Z, -1.0, each)
 
     def _change(self, upper: Float, Z: Float, sign: float, each: Each) -> None:
+        from scipy.spatial.distance import cdist  # imported here because it loads slowly
+
         samples = np.ascontiguousarray(Z.T, dtype=np.float64)
 
         def change(columns: slice) -> None:

@@ -41,7 +41,6 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from scipy.stats import gumbel_r
 
 from dhsic._typing import Array, Float
 from dhsic.errors import CheckpointError
@@ -96,6 +95,8 @@ class Null:
     @classmethod
     def of(cls, log_p: Float, times: float) -> Null:
         """Fit the law by maximum likelihood to the log smallest p-value of each permutation."""
+        from scipy.stats import gumbel_r  # imported here because it loads slowly
+
         x = _x(log_p)
         if float(x.std()) < SAME:  # hardly any pair is tested
             return cls(float(x.mean()), 1.0, times, x.size)

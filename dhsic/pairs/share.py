@@ -47,7 +47,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import betainc, betaincc, betainccinv
 
 from dhsic._typing import Array, Float, Mask
 from dhsic.errors import InputError
@@ -181,7 +181,10 @@ class Labels:
     def log_p(self, share: Any) -> Float:
         """Log p-values of shares; at least -690, because of the limit of floating-point numbers."""
         t, n_minus_t = self.degrees
-        log_tail = beta.logsf(share, t / 2, n_minus_t / 2)
+        shape, share = (t / 2, n_minus_t / 2), np.clip(share, 0.0, 1.0)
+        with np.errstate(divide="ignore"):  # log1p is accurate where the tail is almost 1
+            tail, rest = np.log(betaincc(*shape, share)), np.log1p(-betainc(*shape, share))
+        log_tail = np.where(tail < np.log(0.5), tail, rest)
         if self.functions > 1:  # the largest of four blocks
             log_tail = _log_p_of_least(log_tail)
         return np.asarray(np.maximum(log_tail, -690.0))
@@ -191,7 +194,7 @@ class Labels:
         (t, n_minus_t), p = self.degrees, min(p, 1.0)
         if self.functions > 1 and p < 1.0:
             p = -np.expm1(np.log1p(-p) / BLOCKS)
-        return float(beta.isf(p, t / 2, n_minus_t / 2))
+        return float(betainccinv(t / 2, n_minus_t / 2, p))
 
 
 def _log_p_of_least(log_p: Float) -> Float:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.stats import norm, t
+from scipy.special import log_ndtr, ndtr, poch, stdtr
 
 from dhsic._typing import Array, Float, Mask
 from dhsic.kernels.labels import CLASS_KERNELS, target_kernels
@@ -233,12 +234,18 @@ def _known(n: Array, beta: Float, error: Float, degrees: Float) -> Array:
     is_none = ~(np.isfinite(beta) & np.isfinite(error) & (error > 0))
     size = np.where(is_none, np.nan, np.abs(beta / error))
     is_normal = np.isinf(degrees)
-    p = 2.0 * np.where(is_normal, norm.sf(size), t.sf(size, np.where(is_normal, 1, degrees)))
+    p = 2.0 * np.where(is_normal, ndtr(-size), stdtr(np.where(is_normal, 1, degrees), -size))
     minus_log10_p = -np.log10(np.maximum(p, SMALLEST))
     for i in np.flatnonzero(p < SMALLEST):
         minus_log10_p[i] = minus_log10_tail(float(size[i]), float(degrees[i]))
     return np.column_stack([n, *(np.where(is_none, np.nan, v) for v in (beta, error, p)),
                             minus_log10_p])  # fmt: skip
+
+
+def _log_density(x: Any, degrees: float) -> Any:
+    """Log density of Student's t distribution at x."""
+    log_constant = np.log(poch(0.5 * degrees, 0.5)) - 0.5 * (np.log(degrees) + np.log(np.pi))
+    return log_constant - (degrees + 1) / 2 * np.log1p(x * x / degrees)
 
 
 def minus_log10_tail(size: float, degrees: float) -> float:
@@ -248,11 +255,11 @@ def minus_log10_tail(size: float, degrees: float) -> float:
     exponential.
     """
     if np.isinf(degrees):
-        log_tail = float(norm.logsf(size))
+        log_tail = float(log_ndtr(-size))
     else:
         points, weights = np.polynomial.laguerre.laggauss(POINTS)
         rate = (degrees + 1) * size / (degrees + size**2)
-        begin = t.logpdf(size, degrees)
-        decline = t.logpdf(size + points / rate, degrees) - begin + points
+        begin = _log_density(size, degrees)
+        decline = _log_density(size + points / rate, degrees) - begin + points
         log_tail = float(begin - np.log(rate) + np.log(weights @ np.exp(decline)))
     return float(-(np.log(2) + log_tail) / np.log(10))

@@ -12,6 +12,7 @@ from typing import Any
 from dhsic.errors import ClusterError, InputError
 from dhsic.joins.filters import Filters
 from dhsic.memory import WorkerMemory
+from dhsic.methods import method_of, selector_of
 from dhsic.passes.single_pass import LOOKED_AT
 from dhsic.plans.report import Plan, Stored
 from dhsic.plans.rounds import Work, work_of
@@ -25,7 +26,6 @@ from dhsic.selection.cross_validation import Validation
 from dhsic.selection.request import Request
 from dhsic.selection.run import SelectionRun
 from dhsic.selection.stages import stages_of
-from dhsic.selectors import method_of, selector_of
 from dhsic.sources.views import whole_of
 from dhsic.validation import BYTES
 

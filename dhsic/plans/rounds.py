@@ -26,6 +26,10 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import human
+from dhsic.methods.fohsic import FOHSIC
+from dhsic.methods.kernel import AbstractElimination, KernelSelector
+from dhsic.methods.onepass import OnePass
+from dhsic.methods.svmrfe import SVMRFE
 from dhsic.passes.candidates import AbstractCandidates, Membership, Singles
 from dhsic.passes.dependence import JOINING_LANDMARKS, SourceForward
 from dhsic.passes.engineplan import EnginePlan
@@ -48,10 +52,6 @@ from dhsic.relatedness import chromosomes_of
 from dhsic.selection.marginal import every_job, marginal_judge
 from dhsic.selection.rerank import SAMPLES, read_again
 from dhsic.selection.run import SelectionRun
-from dhsic.selectors.fohsic import FOHSIC
-from dhsic.selectors.kernel import AbstractElimination, KernelSelector
-from dhsic.selectors.onepass import OnePass
-from dhsic.selectors.svmrfe import SVMRFE
 
 VARY = "no feature is constant; constant features would be removed before the first round"
 SERIES = "a round needs 1.4 products per feature in float32 and 0.2 in float64, as for genotypes"

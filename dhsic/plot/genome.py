@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from dhsic._typing import Array, Float, Index
 from dhsic.criteria.independence import inflation_of
@@ -210,7 +210,7 @@ def qq(p: Any, *, ax: Any = None) -> Any:
     ax = axes(ax, 3.8, 3.6)
     i = np.unique(np.geomspace(1, n, min(n, 2000)).astype(np.int64))
     expected = -np.log10((i - 0.5) / n)
-    low, high = (-np.log10(beta.ppf(q, i, n - i + 1)) for q in (0.975, 0.025))
+    low, high = (-np.log10(betaincinv(i, n - i + 1, q)) for q in (0.975, 0.025))
     observed = -np.log10(np.maximum(sorted_p[i - 1], np.finfo(float).tiny))
     ax.fill_between(expected, low, high, color=PALE, alpha=0.5, lw=0, label="95% range by chance")
     ax.plot(expected, expected, color=MUTED, lw=1)

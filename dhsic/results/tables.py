@@ -45,7 +45,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from io import TextIOWrapper
 from os import PathLike, fspath
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -57,7 +56,7 @@ import xarray as xr
 from dhsic._typing import Array
 from dhsic.errors import InputError, warn
 from dhsic.namespace import slices
-from dhsic.results.arrow_text import text_rows
+from dhsic.results.arrow_text import packed, text_rows
 from dhsic.sources import FEATURES
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import abbreviate
@@ -162,7 +161,9 @@ def _column(name: str, values: Array, attributes: Mapping[str, Any]) -> OfFeatur
         return {"missing": values / max(1, attributes["n_samples"])}
     shown = "name" if name == "feature" else name.removeprefix("variant_")
     if values.dtype.kind in "OSUT":
-        values = values.astype(object)
+        values = values.astype(object, copy=False)
+        if pd.api.types.infer_dtype(values, skipna=False) == "string":
+            return {shown: values}
         is_missing = pd.isna(values)
         if pd.api.types.infer_dtype(values, skipna=True) != "string":
             values = np.array([*map(str, values)], dtype=object)
@@ -182,40 +183,45 @@ def rows(known: OfFeatures) -> Iterator[dict[str, Any]]:
         yield dict(zip(known, row, strict=True))
 
 
-def _parts(result: xr.Dataset) -> Iterator[OfFeatures]:
-    """Yield the columns of all features in batches of rows, best first."""
+def _parts(
+    result: xr.Dataset, pack: Callable[[Array], Any] = lambda values: values
+) -> Iterator[dict[str, Any]]:
+    """Yield the columns of all features in batches of rows, best first.
+
+    `pack` converts a column of many rows, in the order of the features, to an object that has the
+    method `take`.
+    """
     result, ranks = along_features(result), result["rank"].to_numpy()
     best_first = np.argsort(ranks if ranks.ndim == 1 else ranks.min(axis=0), kind="stable")
     result, nothing = numbered(result), [slice(0, 0)]
     for batch in slices(best_first.size, READ) or nothing:
-        part = result.isel(features=best_first[batch]).compute()
-        for rows in slices(part.sizes["features"], ROWS) or nothing:
-            yield columns(part.isel(features=rows))
+        part, places = result, best_first
+        if best_first.size > READ:
+            chosen = np.sort(best_first[batch])
+            part, places = result.isel(features=chosen), np.searchsorted(chosen, best_first[batch])
+        known = {name: pack(values) for name, values in columns(part.compute()).items()}
+        for rows in slices(places.size, ROWS) or nothing:
+            yield {name: values.take(places[rows]) for name, values in known.items()}
 
 
 # Formats -----------------------------------------------------------------------------------
 
 
 def _write_text(result: xr.Dataset, file: IO[bytes], *, separator: str) -> None:
-    text = TextIOWrapper(file, "utf-8", errors="backslashreplace", newline="")
-    try:
-        for number, part in enumerate(_parts(result)):
-            fast = text_rows(part, separator)
-            frame = pd.DataFrame(part) if fast is None else pd.DataFrame(columns=[*part])
-            words = (v for values in part.values() if values.dtype == object for v in values)
-            # Older Python does not quote carriage returns.
-            returns = fast is None and any("\r" in word for word in words)
-            frame.to_csv(
-                text,
-                sep=separator,
-                index=False,
-                header=number == 0,
-                lineterminator="\n",
-                quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL,
-            )
-            text.write("" if fast is None else fast.decode())
-    finally:
-        text.detach()
+    pack = partial(packed, special=f'"\r\n{separator}')
+    for number, part in enumerate(_parts(result, pack)):
+        fast = text_rows(part, separator)
+        columns = {name: np.asarray(values) for name, values in part.items() if fast is None}
+        words = (v for values in columns.values() if values.dtype == object for v in values)
+        returns = any("\r" in word for word in words)  # older Python does not quote them
+        head = pd.DataFrame(columns or None, columns=[*part]).to_csv(
+            sep=separator,
+            index=False,
+            header=number == 0,
+            lineterminator="\n",
+            quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL,
+        )
+        file.write(head.encode("utf-8", "backslashreplace") + (fast or b""))
 
 
 def _write_json(result: xr.Dataset, file: IO[bytes]) -> None:
@@ -279,8 +285,11 @@ def _write_parquet(result: xr.Dataset, file: IO[bytes]) -> None:
     pa, parquet = _pyarrow()
     about = {b"dhsic": json.dumps(_attributes(result)).encode()}
     writer = None
-    for part in _parts(result):
-        arrays = {name: pa.array(values, from_pandas=True) for name, values in part.items()}
+    for part in _parts(result, packed):
+        arrays = {
+            name: pa.array(values, from_pandas=True) if isinstance(values, np.ndarray) else values
+            for name, values in part.items()
+        }
         table = pa.table(arrays).replace_schema_metadata(about)
         writer = writer or parquet.ParquetWriter(file, table.schema)
         writer.write_table(table)
@@ -440,7 +449,7 @@ def write_table(result: xr.Dataset, path: str | PathLike[str]) -> None:
             write(result, file)
             return
         with gzip.GzipFile(
-            "", "wb", compresslevel=6, fileobj=file, mtime=0
+            "", "wb", compresslevel=1, fileobj=file, mtime=0
         ) as packed:  # no time stamp, so equal tables are equal bytes
             write(result, packed)  # type: ignore[arg-type]  # only methods that it has are used
 

@@ -18,8 +18,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.stats import rankdata
-from sklearn.base import clone, is_classifier
 
 from dhsic._typing import Array, Float, Index
 from dhsic.algorithms import how_many
@@ -31,7 +29,6 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.selection.conductor import promised
 from dhsic.selection.request import Request
-from dhsic.selection.risk_model import RiskModel, records_of
 from dhsic.selection.run import SelectionRun
 from dhsic.selection.stages import left_out_of_parts
 from dhsic.sources import AbstractSource
@@ -122,8 +119,8 @@ class Validation:
         from sklearn.metrics import check_scoring, make_scorer, r2_score
 
         scorer, C = check_scoring(model, self.scoring), run.covariates
-        if is_censored(y):
-            y = y if self.estimator is None else records_of(y)
+        if is_censored(y) and self.estimator is not None:
+            y = records_of(y)
         if y.ndim == 2 and self.estimator is None and self.scoring is None:
             scorer = make_scorer(r2_score, multioutput="variance_weighted")
         elif self.estimator is None and self.scoring is None and _are_scores(run):
@@ -154,6 +151,7 @@ class Validation:
 
     def _folds(self, run: SelectionRun, y: Array) -> Iterator[tuple[Index, Index]]:
         """Yield the positions of the training samples and of the held-out samples of each fold."""
+        from sklearn.base import is_classifier
         from sklearn.model_selection import KFold, check_cv
 
         y = y["time"] if is_censored(y) else y
@@ -220,6 +218,8 @@ class Validation:
         from sklearn.preprocessing import StandardScaler
 
         if is_censored(y):
+            from dhsic.selection.risk_model import RiskModel  # loads scikit-learn
+
             return RiskModel(Nystroem(n_components=min(LANDMARKS, m), random_state=0))
         ridge = RidgeClassifierCV if _are_classes(y, label_kernel) else RidgeCV
         landmarks = Nystroem(n_components=min(LANDMARKS, m), random_state=0)
@@ -265,6 +265,13 @@ class Scores:
         }
 
 
+def records_of(y: Array) -> Array:
+    """Censored times (m,) as records of an event and a time, as scikit-survival takes them."""
+    records = np.empty(len(y), dtype=[("event", np.bool_), ("time", np.float64)])
+    records["event"], records["time"] = y["event"], y["time"]
+    return records
+
+
 def _labels(run: SelectionRun) -> Array:
     """Return the labels as an array that an estimator can predict."""
     if run.y is None or run.selector.label_kernel in (SELF, "precomputed"):
@@ -290,6 +297,8 @@ def _numbers(column: Array, kernel: str) -> Float:
 
 def rank_correlation(y: Array, predicted: Array) -> float:
     """Spearman's rank correlation of labels and predictions (m,); 0 if either is constant."""
+    from scipy.stats import rankdata  # imported here because it loads slowly
+
     ranks = [rankdata(values) - (len(y) + 1) / 2 for values in (y, predicted)]
     norms = [float(np.linalg.norm(each)) for each in ranks]
     return float(ranks[0] @ ranks[1]) / (norms[0] * norms[1]) if all(norms) else 0.0
@@ -368,6 +377,8 @@ def _scored(
 
     Each model is fitted to the covariates C and the first n features.
     """
+    from sklearn.base import clone
+
     scores = []
     with single_blas_thread():
         for n in counts:

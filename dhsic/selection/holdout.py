@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.stats import false_discovery_control
 
 from dhsic._typing import Array, Index
-from dhsic.criteria.independence import Independence
+from dhsic.criteria.independence import Independence, adjusted_p_values
 from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
 from dhsic.memory import task_bytes
@@ -119,7 +118,7 @@ class HoldOut(Stage):
                     source, run.runtime, held_out.judge, progress, rows=held_out.rows
                 )
             p = 10.0 ** -np.nan_to_num(scores.columns[0], nan=0.0)
-            values[:, chosen] = p, false_discovery_control(p)
+            values[:, chosen] = p, adjusted_p_values(p)
         columns = {name: (of, MEANINGS[name]) for name, of in zip("pq", values, strict=True)}
         order = order.at(slice(None), {"n_held_out": len(held_out.rows)}, **columns)
         return replace(outcome, order=order)

@@ -42,10 +42,3 @@ class RiskModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def score(self, X: Float, y: Array) -> float:
         """Harrell's concordance of predicted risk and censored times y (m,)."""
         return concordance(y, self.predict(X))
-
-
-def records_of(y: Array) -> Array:
-    """Censored times (m,) as records of an event and a time, as scikit-survival takes them."""
-    records = np.empty(len(y), dtype=[("event", np.bool_), ("time", np.float64)])
-    records["event"], records["time"] = y["event"], y["time"]
-    return records

@@ -27,7 +27,6 @@ from typing import ClassVar
 
 import numpy as np
 import xarray as xr
-from scipy.optimize import brentq, minimize_scalar
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
@@ -217,6 +216,8 @@ def expected_false_concave(q: float, p: int, threshold: float, n_pairs: int) -> 
 
 def tails(eta: float, B: int, r: float) -> Float:
     """Bounds ``D(eta, k / B, B, r)`` for k from 0 to B, (B + 1,); 1 if no bound is known."""
+    from scipy.optimize import minimize_scalar  # imported here because it loads slowly
+
     bounds_of, mean = np.ones(B + 1), eta * B
     best = int(np.ceil(2.0 * mean)) + 1
     shifts = _shifts(mean, B, r)
@@ -238,6 +239,8 @@ def _shifts(mean: float, B: int, r: float) -> Float | None:
 
     None if no shift gives this mean.
     """
+    from scipy.optimize import brentq  # imported here because it loads slowly
+
     shifts, k = np.full(B + 1, MOST), np.arange(B + 1.0)
 
     def of_mean(a: float, n: int) -> float:

@@ -7,15 +7,14 @@ from typing import Any
 
 import xarray as xr
 
-from dhsic.criteria import CRITERIA
+from dhsic import methods
 from dhsic.errors import InputError
 from dhsic.joins.filters import Filters
-from dhsic.renamed import current_names
+from dhsic.methods import METHODS, parameters_of, selector_of
 from dhsic.selection.multi_output import of_classes, result_of, result_of_many, targets_of
-from dhsic.selection.request import NOT_THERE, OPENING, Request, check_opening
-from dhsic.selection.run import Method
+from dhsic.selection.request import OPENING, Request
 from dhsic.selectors.bahsic import BAHSIC, LinearHSIC
-from dhsic.selectors.base import Selector
+from dhsic.selectors.base import Estimator
 from dhsic.selectors.ccm import CCM
 from dhsic.selectors.cv import BAHSICCV
 from dhsic.selectors.fohsic import FOHSIC
@@ -33,59 +32,29 @@ __all__ = [
     "FeatureWeighting",
     "LinearHSIC",
     "OnePass",
-    "method_of",
     "parameters_of",
     "select",
     "select_many",
-    "selector_of",
 ]
 
-#: Method names, each with its selector class and the parameters that the name fixes.
-METHODS: Mapping[str, tuple[type[Any], Mapping[str, Any]]] = {
-    "bahsic": (BAHSIC, {}),
-    "fohsic": (FOHSIC, {}),
-    "ccm": (CCM, {}),
-    "weighting": (FeatureWeighting, {}),
-    "svm-rfe": (SVMRFE, {}),
-    "linear": (LinearHSIC, {}),
-    **{name: (OnePass, {"criterion": name}) for name in CRITERIA},
+#: Estimator of each method.
+ESTIMATORS: Mapping[type[Any], type[Any]] = {
+    methods.BAHSIC: BAHSIC,
+    methods.LinearHSIC: LinearHSIC,
+    methods.CCM: CCM,
+    methods.FOHSIC: FOHSIC,
+    methods.OnePass: OnePass,
+    methods.SVMRFE: SVMRFE,
+    methods.FeatureWeighting: FeatureWeighting,
 }
 
 
-def parameters_of(method: str) -> list[str]:
-    """Names of the parameters of a method, except the number of features to select."""
-    if method not in METHODS:
-        raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
-    kind, fixed = METHODS[method]
-    return [n for n in kind._get_param_names() if n not in fixed and n != "n_features_to_select"]
-
-
-def selector_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]) -> Selector:
-    """Create the selector of a method with parameters by name."""
-    allowed = parameters_of(method)
-    given = current_names(given, allowed)
-    unknown = sorted(set(given) - set(allowed))
-    check_opening("select", {name: given[name] for name in unknown if name in NOT_THERE})
-    if unknown:
-        matrix = given.get("layer")
-        hint = f" To choose a matrix of AnnData, pass variable={matrix!r}." if matrix else ""
-        raise InputError(
-            f"{', '.join(unknown)}: unknown parameter of method {method!r}, which has "
-            f"{', '.join(allowed)}.{hint}"
-        )
-    kind, fixed = METHODS[method]
-    selector: Selector = kind(n_features_to_select, **fixed, **given)
-    return selector
-
-
-def method_of(selector: Method) -> tuple[str, Any, dict[str, Any]]:
-    """Return the method name of a selector, its number of features, and its other parameters."""
-    parameters = selector.get_params(deep=False)
-    for method, (kind, fixed) in METHODS.items():
-        if type(selector) is kind and fixed.items() <= parameters.items():
-            free = {k: v for k, v in parameters.items() if k not in fixed}
-            return method, free.pop("n_features_to_select"), free
-    raise TypeError(f"{type(selector).__name__} is not a method of METHODS.")
+def estimator_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]) -> Estimator:
+    """Create the estimator of a method with parameters by name."""
+    selector = selector_of(method, n_features_to_select, given)
+    kind = ESTIMATORS.get(type(selector), type(selector))
+    estimator: Estimator = kind(**selector.get_params(deep=False))
+    return estimator
 
 
 def select(
@@ -159,7 +128,7 @@ def select(
     7
     """
     opening = {name: parameters.pop(name) for name in OPENING if name in parameters}
-    model = selector_of(method, n_features_to_select, parameters)
+    model = estimator_of(method, n_features_to_select, parameters)
     options: dict[str, Any] = {
         "covariates": covariates,
         "feature_groups": feature_groups,
@@ -250,7 +219,7 @@ def select_many(
     for name, one in settings.items():
         n = one.get("n_features_to_select", n_features_to_select)
         own = {k: v for k, v in one.items() if k != "n_features_to_select"}
-        models[str(name)] = selector_of(method, n, {**parameters, **own})
+        models[str(name)] = estimator_of(method, n, {**parameters, **own})
     return result_of_many(
         models,
         data,

@@ -13,10 +13,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from dhsic._typing import Array, Mask
+from dhsic.methods.base import MethodFirst, Selector
 from dhsic.renamed import RenamingMeta
 from dhsic.selection.cross_validation import ONE_ERROR, RULES, Validation
 from dhsic.selectors.bahsic import BAHSIC
-from dhsic.selectors.base import MethodFirst, Selector
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.io import mminfo, mmread
 
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
@@ -213,6 +212,8 @@ def open_counts_folder(path: str, options: OpenOptions) -> AbstractSource:
     MemoryBudgetError
         The counts do not fit into memory.
     """
+    from scipy.io import mminfo, mmread  # imported here because it loads slowly
+
     folder = Path(path)
     matrix = _file(folder, MATRIX)
     try:

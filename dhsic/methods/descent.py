@@ -38,6 +38,7 @@ from dhsic.memory import (
     square_bytes,
     task_bytes,
 )
+from dhsic.methods.base import Selector
 from dhsic.passes import Sum
 from dhsic.passes.jobs import block_bytes, n_partials
 from dhsic.passes.reader import COMPACT_BYTES
@@ -45,7 +46,6 @@ from dhsic.passes.weighted import Projections, WeightedSource
 from dhsic.results.schema import Order
 from dhsic.selection.progress import recording
 from dhsic.selection.run import SelectionRun
-from dhsic.selectors.base import Selector
 from dhsic.sources.scaling import Scaling
 from dhsic.validation import COUNT, POSITIVE, by
 from dhsic.weighting import AbstractWeighting, WeightState

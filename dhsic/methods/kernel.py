@@ -26,6 +26,7 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
+from dhsic.methods.base import Selector
 from dhsic.passes.candidates import OPEN_GROUPS, AbstractCandidates, Membership, Singles
 from dhsic.passes.dependence import AbstractRoundDependence, SourceDependence
 from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
@@ -55,7 +56,6 @@ from dhsic.selection.rerank import (
 )
 from dhsic.selection.run import SelectionRun
 from dhsic.selection.shapes import front_bytes, with_shapes
-from dhsic.selectors.base import Selector
 from dhsic.sources.scaling import Scaling
 from dhsic.storage.format import FIRST_SCORES
 from dhsic.validation import SCALING, by, is_number, one_of, such

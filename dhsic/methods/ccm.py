@@ -1,0 +1,310 @@
+r"""CCM: conditional covariance minimisation (Chen et al. 2017).
+
+Features are judged by the share of the labels that kernel ridge regression on all of them leaves
+unexplained, so it finds interactions with fewer samples than HSIC needs. Every step takes two
+passes over the features and a decomposition of the kernel matrix, ``m^2 d + m^3``, or ``m D d + m
+D^2`` with D random features. The objective has many local minima: with hundreds of irrelevant
+features and a hundred samples it stops in one of them, so BAHSIC should be run first.
+
+The objective, as a function of the weights, is the trace of the conditional covariance operator
+(CCM eq. 13 to 20),
+
+    ``Q(w) = tr Y' (G_w + n eps I)^-1 Y``                                   eq. 14, 17
+
+the residual of kernel ridge regression of Y on the weighted features, up to a factor. Y (m, k) is
+centred: the values themselves (eq. 8), or a column for each class (eq. 9). With ``Z = (G_w + n eps
+I)^-1 Y`` its derivative is ``dQ = -<Z, dG_w Z>``.
+
+Without the inverse (eq. 19), the objective is minimised over a matrix alpha as well:
+
+    ``<alpha, Y> + lambda_2 ||(G_w + n eps I) alpha - Y||^2``.
+
+For a given w the best alpha is ``M^-1 Y - M^-2 Y / (2 lambda_2)`` with ``M = G_w + n eps I``: two
+runs of conjugate gradients find it from products with G_w, which take no pass over the features, so
+that w alone descends (variable projection; Golub and Pereyra, 1973). At that alpha the objective is
+``Q(w) - tr Y' M^-2 Y / (4 lambda_2)``, which falls where more of Y is explained if
+``lambda_2 > 1 / (2 n eps)``, and may rise if it is not.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
+
+from dhsic._typing import Array, Float
+from dhsic.algorithms import how_many
+from dhsic.errors import InputError, warn
+from dhsic.joins.label_description import LabelDescription
+from dhsic.kernels.bandwidth import Median
+from dhsic.kernels.label_parts import (
+    ClassTarget,
+    LabelPart,
+    MixedTarget,
+    RealTargets,
+    mean_direction,
+)
+from dhsic.kernels.labels import LabelMatrix
+from dhsic.linalg.covariates import nothing_left, residuals
+from dhsic.methods.descent import DescentSelector, sigma_of, width_of
+from dhsic.passes.weighted import WeightedSource
+from dhsic.selection.run import SelectionRun
+from dhsic.validation import COUNT, POSITIVE, one_of
+from dhsic.weighting import AbstractWeighting, DescentState, Evaluation, ProjectedGradient, Region
+from dhsic.weighting.centred import (
+    AbstractCentred,
+    Centring,
+    FourierCentred,
+    FullCentred,
+    WeightedData,
+)
+
+#: Relative residual at which conjugate gradients stop.
+SOLVED = 1e-10
+#: Largest change of a weight in one step. Without it, descent soon stops in a corner, which CCM 5.1
+#: means to avoid: on the first data of CCM 6.1 with 30 features, m = 100, at 414 instead of 376.
+REACH = 0.5
+
+
+@dataclass(frozen=True)
+class AbstractConditional(ABC):
+    """Objective Q in one of its forms, computed by solving systems with G_w."""
+
+    centring: Centring  # from weights to G_w
+    Y: Float  # (m, k), centred
+    ridge: float  # n eps
+    #: Lambda_1 and b of ``+ lambda_1 (1'w - b)`` (CCM eq. 18), the soft form of the budget: b, the
+    #: number of features to select, only shifts the value. With price 0 the budget is a hard
+    #: constraint.
+    price: float = field(default=0.0, kw_only=True)
+    budget: float = field(default=0.0, kw_only=True)
+
+    @abstractmethod
+    def solved(self, G: AbstractCentred) -> tuple[float, Float, Float]:
+        """Value, and matrices left and right (m, k) of its derivative ``<left, dG_w right>``."""
+
+    def at(self, w: Float) -> Evaluation:
+        """Value and gradient at weights w."""
+        G = self.centring(w)
+        value, left, right = self.solved(G)
+        value += self.price * (float(w.sum()) - self.budget)
+        return Evaluation(value, lambda: G.gradient(left, right) + self.price)
+
+    def slopes(self, w: Float) -> Float:
+        """Derivatives by weight, (n,), also of features of weight 0, see `AbstractCentred.slopes`.
+
+        The price is left out, because it is the same for all features.
+        """
+        G = self.centring(w)
+        _, left, right = self.solved(G)
+        return G.slopes(left, right)
+
+
+@dataclass(frozen=True)
+class WithInverse(AbstractConditional):
+    """Q with the inverse, eq. 14 and 17; with Fourier features eq. 20.
+
+    Eq. 20 as printed is scaled by ``n eps`` and lacks the constant ``tr Y'Y``. Neither applies
+    here; this moves no minimum, and lambda_1 of eq. 18 means the same with every approximation.
+    """
+
+    def solved(self, G: AbstractCentred) -> tuple[float, Float, Float]:
+        """``<Y, Z>``, with the derivative ``-<Z, dG_w Z>``."""
+        Z = G.solve(self.Y, self.ridge)
+        return float(np.vdot(self.Y, Z)), -Z, Z
+
+
+@dataclass(frozen=True)
+class WithoutInverse(AbstractConditional):
+    """Eq. 19 at the alpha that minimises it for w."""
+
+    strictness: float  # lambda_2
+
+    def solved(self, G: AbstractCentred) -> tuple[float, Float, Float]:
+        """The derivative is that at a fixed alpha, ``2 lambda_2 <R, dG_w alpha>``."""
+        alpha, R = self._best(G)
+        value = float(np.vdot(alpha, self.Y) + self.strictness * np.vdot(R, R))
+        return value, 2 * self.strictness * R, alpha
+
+    def _best(self, G: AbstractCentred) -> tuple[Float, Float]:
+        """Alpha, and ``R = M alpha - Y = -M^-1 Y / (2 lambda_2)``."""
+        Z = self._solved(G, self.Y)
+        R = Z / (-2 * self.strictness)
+        return Z + self._solved(G, R), R
+
+    def _solved(self, G: AbstractCentred, Y: Float) -> Float:
+        """``M^-1 Y`` by conjugate gradients."""
+        m = len(Y)
+
+        def product(z: Float) -> Float:
+            Z = z.reshape(m, 1)
+            return (G.times(Z) + self.ridge * Z).ravel()
+
+        M = LinearOperator((m, m), matvec=product, dtype=np.float64)
+        solutions = [cg(M, y, rtol=SOLVED) for y in Y.T]
+        if any(failed for _, failed in solutions):
+            raise InputError(
+                f"Conjugate gradients do not converge with epsilon={self.ridge / m:.3g}; pass a "
+                "larger epsilon, or inverse='exact'."
+            )
+        return np.column_stack([z for z, _ in solutions])
+
+
+@dataclass(frozen=True)
+class Minimisation(AbstractWeighting):
+    """Spectral projected gradient on an objective; features of weight 0 may be dropped."""
+
+    state: ClassVar = DescentState
+
+    data: WeightedData
+    objective: AbstractConditional
+    region: Region
+    #: Whether weights of 0 stay 0, as K is a function of their squares; such features are not read.
+    is_sparse: bool
+
+    def begin(self, w: Float) -> DescentState:
+        return self._descent.begin(w)
+
+    def steps(self, state: DescentState, tolerance: float) -> Iterator[DescentState]:
+        self._compact(state.w)
+        for after in self._descent.steps(state, tolerance):
+            yield after
+            self._compact(after.w)
+
+    def potential(self, w: Float) -> Float:
+        """Decrease of the objective per unit of weight, (n,)."""
+        self._compact(w)
+        return -self.objective.slopes(w)
+
+    @property
+    def _descent(self) -> ProjectedGradient:
+        return ProjectedGradient(self.objective.at, self.region, REACH)
+
+    def _compact(self, w: Float) -> None:
+        if self.is_sparse:
+            self.data.compact(w)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CCM(DescentSelector):
+    """Conditional covariance minimisation, with the parameters of `dhsic.CCM`."""
+
+    _method = "ccm"
+    _parameter_constraints: ClassVar = {
+        **DescentSelector._parameter_constraints,
+        "constraint": one_of(("hard", "soft"), "'hard' or 'soft'."),
+        "inverse": one_of(("exact", "none"), "'exact' or 'none'."),
+        "approximation": one_of((None, "random_features"), "None or 'random_features'."),
+        "epsilon": POSITIVE,
+        "lambda_1": POSITIVE,
+        "lambda_2": POSITIVE,
+        "n_random_features": COUNT,
+    }
+
+    _aside = DescentSelector._aside - {"n_features_to_select"}
+    _idle_unless: ClassVar = {
+        "lambda_1": ("constraint", "soft"),
+        "lambda_2": ("inverse", "none"),
+        "n_random_features": ("approximation", "random_features"),
+    }
+
+    epsilon: float = 0.001
+    constraint: str = "hard"
+    inverse: str = "exact"
+    approximation: str | None = None
+    n_random_features: int = 500
+    lambda_1: float = 0.1
+    lambda_2: float = 100.0
+
+    def labels(self, run: SelectionRun) -> LabelMatrix:
+        """Label matrix of the paper's kernels, or of the label kernel requested."""
+        labels = super().labels(run)
+        assert labels is not None, "y was given"
+        if self.label_kernel != "auto":
+            return labels
+        return replace(labels, parts=tuple(_linear(part) for part in labels.parts))
+
+    def label_description(self, *, in_python: bool) -> LabelDescription:
+        """Description of labels; it names no label kernel if this is the paper's default."""
+        kernel = None if self.label_kernel == "auto" else self.label_kernel
+        return LabelDescription(kernel, in_python=in_python)
+
+    def _sizes(self) -> tuple[int, int]:
+        """Number of kernel matrices (1), and of random features."""
+        return 1, self.n_random_features if self.approximation else 0
+
+    def _weighting(
+        self, run: SelectionRun, data: WeightedSource, labels: LabelMatrix
+    ) -> tuple[Minimisation, Float]:
+        """Create the minimisation, and the even starting weights ``n_features_to_select / d``."""
+        # A fraction is of all features of the source, also if some are constant.
+        n_all = how_many(self.n_features_to_select, run.source.n_features)
+        n_wanted = min(n_all, data.features.size)
+        objective = self._objective(data, centred_targets(labels, run.covariates))
+        region = Region(total=float(n_wanted))
+        if self.constraint == "soft":
+            objective = replace(objective, price=self.lambda_1, budget=float(n_wanted))
+            region = Region()
+        start = np.full(data.features.size, n_wanted / data.features.size)  # CCM 5.1
+        return Minimisation(data, objective, region, self.approximation is None), start
+
+    def _objective(self, data: WeightedSource, Y: Float) -> AbstractConditional:
+        ridge = data.n_samples * self.epsilon
+        if self.inverse == "exact":
+            return WithInverse(self.centring(data), Y, ridge)
+        if 2 * self.lambda_2 * ridge <= 1:
+            warn(
+                f"lambda_2={self.lambda_2:g} is at most 1 / (2 n epsilon) = {0.5 / ridge:.3g}: "
+                "eq. 19 then may prefer weights that explain less of the labels. Pass a larger "
+                "lambda_2, or inverse='exact'.",
+            )
+        return WithoutInverse(self.centring(data), Y, ridge, self.lambda_2)
+
+    def centring(self, data: WeightedSource) -> Centring:
+        """G_w as a function of w, with the bandwidth of CCM 6.1."""
+        is_median = isinstance(width_of(self.bandwidth), Median)
+        sigma = sigma_of(data, self.bandwidth) * (2 if is_median else 1)
+        if self.approximation is None:
+            return FullCentred.over(data, sigma)
+        return FourierCentred.over(data, sigma, self.n_random_features, self._seed)
+
+    def described(self) -> str:
+        kernel = f"{self.n_random_features} random features" if self.approximation else "Gaussian"
+        return f"CCM ({kernel}), epsilon {self.epsilon:g}"
+
+
+def centred_targets(labels: LabelMatrix, covariates: Array | None) -> Float:
+    """Y with ``Y Y' = R L R``, (m, k); R projects out the mean and covariates."""
+    factor = labels.factor()
+    if (factor.weights < -1e-8 * np.abs(factor.weights).max()).any():
+        raise InputError(
+            "The precomputed L has negative eigenvalues, but CCM needs a matrix of inner products; "
+            "pass a positive semidefinite L, or the labels themselves."
+        )
+    B = factor.F * np.sqrt(np.maximum(factor.weights, 0.0))
+    Y = residuals(B, covariates)
+    if np.vdot(Y, Y) <= 1e-9 * np.vdot(B, B):
+        raise nothing_left()
+    return Y
+
+
+def _linear(part: LabelPart) -> LabelPart:
+    """Labels as in eq. 9 for classes, eq. 8 for standardised real values; mixed labels as both."""
+    if isinstance(part, ClassTarget):
+        return ClassTarget.of(part.codes, "delta")
+    if isinstance(part, MixedTarget):
+        classes = ClassTarget.of(part.classes.codes, "delta")
+        numbers = RealTargets(_standardised(part.numbers.values), None)
+        return MixedTarget.of(classes, numbers, mean_direction(len(part.classes.codes)))
+    assert isinstance(part, RealTargets), "no label kernel but a given matrix has another form"
+    return RealTargets(_standardised(part.values), None)
+
+
+def _standardised(values: Float) -> Float:
+    """Standardise real targets (m, t) to mean 0 and standard deviation 1."""
+    centred = values - values.mean(axis=0)
+    return np.asarray(centred / centred.std(axis=0))
