@@ -211,13 +211,13 @@ VALUES = {
     "constant": (lambda: fit(np.ones((12, 6))), InputError, "All 6 features are", "Check which"),
     "beyond squares": (
         lambda: fit(X * 1e200),
-        *(InputError, "6 features (first: feature 0, with mean", "e+199)", "Rescale"),
+        *(InputError, "6 features (first: feature 0, with mean", "e+199)", "rescale"),
     ),
     "beyond squares, float32": (
         lambda: fit((X * 1e36).astype("f4")),
         *(InputError, "6 features", "take logarithms"),
     ),
-    "beneath squares": (lambda: fit(X * 1e-200), InputError, "vary so little", "Rescale them"),
+    "beneath squares": (lambda: fit(X * 1e-200), InputError, "vary so little", "rescale them"),
     "beyond squares, hsic": (
         lambda: dhsic.hsic(X * 1e200, Y),
         *(InputError, "72 values", "first at sample 0: 1.25", "rescale them"),

@@ -147,8 +147,12 @@ class Scaling:
                 f"{beyond.size} features (first: {called}, with mean {self.mean[first]:.3g}) have "
                 "values so large, or vary so little, that their squares exceed the range of "
                 "floating-point numbers. If such a value is an error, correct it or write NaN "
-                "there. Otherwise rescale them, take logarithms"
-                + ("." if standardize else ", or pass standardize=True.")
+                "there. Otherwise rescale them, "
+                + (
+                    "or take logarithms."
+                    if standardize
+                    else "take logarithms, or pass standardize=True."
+                )
             )
         highest = float(self.max_abs.max())
         if has_bandwidth and 0 < highest < SMALLEST_MAX_ABS:
