@@ -32,12 +32,15 @@ from dhsic.errors import InputError, warn
 from dhsic.joins.blocks import names_of_blocks
 from dhsic.joins.censoring import Censoring
 from dhsic.joins.covariates import design
+from dhsic.joins.dates import LETTER
 from dhsic.joins.environment import Environment
 from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.frame_rows import names_to_match
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
 from dhsic.joins.level_names import check_level_names
 from dhsic.joins.mass_spectra import about_descriptions
+from dhsic.joins.quantities import refuse_quantities
+from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.sample_checks import warn_of_doubtful_samples
 from dhsic.joins.sample_weights import checked_weights, unequal
 from dhsic.joins.table import RowOrder, Table
@@ -46,6 +49,7 @@ from dhsic.joins.text import (
     check_numbers,
     is_missing,
     read_table,
+    stands_for_none,
     stripped,
     typed,
     whole_numbers,
@@ -214,6 +218,7 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
         for name in job.label_columns
         for one in columns[name]
     ]
+    _refuse_quantities(job, written)
     refuse_text(job, labels, covariates, lambda name: places.get(name, sample_places))
     notes += _checked_values(job, written)
     counts = {
@@ -259,6 +264,15 @@ def _stored_columns(
         for name, values in values_by_name.items()
         for column in _each_column(values)
     ]
+
+
+def _refuse_quantities(job: SelectJob, written: list[tuple[str, Array, str]]) -> None:
+    """Refuse covariates that are quantities in several forms, see `refuse_quantities`."""
+    for name, values, path in written:
+        if name not in (*job.category, *job.target) and values.dtype.kind in "OU":
+            column = WrittenColumn(f"covariate {name!r}", name, path)
+            text = np.array(["" if stands_for_none(t) else t for t in stripped(values)])
+            refuse_quantities(column, text, "group", LETTER)
 
 
 def _checked_values(job: SelectJob, written: list[tuple[str, Array, str]]) -> list[str]:
@@ -408,7 +422,7 @@ def _typed(job: SelectJob, name: str, values: Array) -> Array:
     if name in job.levels:
         return column
     if name in job.target and column.dtype.kind in "OU":
-        refuse_marked(job, name, stripped(values))
+        refuse_marked(job, name, np.where(is_missing(column), "", stripped(values)))
     if name in job.target and values.dtype.kind == "O":
         if job.labels_as == "auto":
             check_numbers(name, column, values)
