@@ -31,7 +31,7 @@ from dhsic.algorithms.state import begin
 from dhsic.engines.refine import largest, tie_width
 from dhsic.errors import InputError
 from dhsic.hsic import weights
-from dhsic.joins.frame_rows import in_order, in_pandas, values_of
+from dhsic.joins.frame_rows import in_order, values_of
 from dhsic.joins.labels import of_categories
 from dhsic.kernels.counting import (
     AbstractCountingKernel,
@@ -42,6 +42,7 @@ from dhsic.kernels.counting import (
 from dhsic.kernels.graphs import ShortestPaths, Walks
 from dhsic.kernels.labels import label_matrix
 from dhsic.renamed import takes_former_names
+from dhsic.sources.other_frames import in_pandas
 from dhsic.validation import as_numbers, check_symmetric
 
 __all__ = ["Ranking", "rank_kernels", "rank_subgraphs", "rank_substrings"]

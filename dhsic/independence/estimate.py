@@ -21,7 +21,7 @@ from dhsic.independence.forms import (
 )
 from dhsic.joins.censoring import of_records
 from dhsic.joins.covariates import covariates_of
-from dhsic.joins.frame_rows import in_order, in_pandas, values_of
+from dhsic.joins.frame_rows import in_order, values_of
 from dhsic.joins.labels import of_categories
 from dhsic.kernels import check_overflow, resolve_kernel
 from dhsic.kernels.bandwidth import AbstractBandwidth, few_samples, resolve_bandwidth
@@ -32,6 +32,7 @@ from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 from dhsic.lowrank import FACTORIZERS, resolve_factorizer
 from dhsic.lowrank.base import CHUNK, Landmarks, landmark_statistic, random_directions, uniform_rows
 from dhsic.renamed import takes_former_names
+from dhsic.sources.other_frames import in_pandas
 from dhsic.validation import as_numbers, is_count
 
 #: Maximum number of features whose random directions are in memory at a time.

@@ -24,35 +24,6 @@ from dhsic.sources.likeness import difference, renaming_expression
 from dhsic.validation import as_array
 
 
-def in_pandas(data: Any) -> Any:
-    """Convert a polars frame or series to pandas, nulls to NaN or None; return others unchanged.
-
-    An Enum of polars becomes an ordered categorical.
-    """
-    if type(data).__module__.partition(".")[0] != "polars":
-        return data
-    if hasattr(data, "collect"):
-        raise InputError("A polars LazyFrame is a query, not data. Pass its .collect().")
-    if hasattr(data, "columns"):
-        return pd.DataFrame({name: _of_polars(data[name]) for name in data.columns})
-    return pd.Series(_of_polars(data), name=data.name or None)
-
-
-def computed(values: Any) -> Any:
-    """Compute a dask Series or DataFrame of labels or covariates; return others unchanged."""
-    is_dask = type(values).__module__.partition(".")[0] in ("dask", "dask_expr")
-    return values.compute() if is_dask and hasattr(values, "map_partitions") else values
-
-
-def _of_polars(series: Any) -> Any:
-    """Return the values of a polars series; decimal numbers and null columns become floats."""
-    kind = str(series.dtype)
-    if kind.startswith("Enum"):
-        return pd.Categorical(series.to_numpy(), series.dtype.categories.to_list(), ordered=True)
-    is_float = kind.startswith("Decimal") or kind == "Null"
-    return np.asarray(series.cast(float).to_numpy() if is_float else series.to_numpy())
-
-
 def names_of(data: Any) -> Array | None:
     """Return the names of the rows of a pandas or xarray object; None if it has none."""
     if hasattr(data, "iloc"):  # a pandas object, whose index contains the names

@@ -23,9 +23,7 @@ from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
 from dhsic.joins.frame_rows import (
-    computed,
     id_columns,
-    in_pandas,
     join,
     names_are_given,
     names_of,
@@ -66,6 +64,7 @@ from dhsic.sources.opening import (
     open_source,
 )
 from dhsic.sources.options import MissingChunks
+from dhsic.sources.other_frames import in_pandas
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,6 @@ class Inputs:
         **opening
             Options of `dhsic.open_source`.
         """
-        target, covariates = computed(target), computed(covariates)
         data, target, covariates = map(in_pandas, (expanded(data), target, covariates))
         passed, weights = data, in_pandas(sample_weight)
         if isinstance(weights, str) and (isinstance(data, pd.DataFrame) or is_table(data)):

@@ -27,6 +27,7 @@ from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import WRITTEN, stands_for_none
 from dhsic.sources.frame_advice import as_numbers_of, numbers_in_python
 from dhsic.sources.odd_fields import OddFields
+from dhsic.sources.other_frames import columns_of
 from dhsic.validation import is_numeral
 
 #: Words, in lower case, that mean a missing value among numbers.
@@ -103,7 +104,7 @@ def check_mixed(called: str, given: Any) -> None:
         if are_names or not any(isinstance(value, str) for value in values):
             continue
         if isinstance(given, pd.DataFrame):
-            one = f"{called}[{name!r}]"
+            one = f"{columns_of(given, called)}[{name!r}]"
         else:
             one = called if np.ndim(given) == 1 else f"{called}[:, {k}]"
         text = np.array(["" if pd.isna(v) else str(v).strip() for v in values], dtype=object)

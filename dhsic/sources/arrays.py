@@ -36,6 +36,7 @@ from dhsic.sources.options import (
     naming_array,
     refuse_variable,
 )
+from dhsic.sources.other_frames import converted_first
 from dhsic.sources.packing import Packing, code_among, declared, names_in, of_zarr_2
 from dhsic.sources.row_numbers import (
     counting_columns,
@@ -237,7 +238,8 @@ def check_in_memory(X: Any, variable: str | None = None) -> None:
         )
     refuse_variable(variable, X)
     if _is_frame(X):
-        _check_frame(X)
+        with converted_first(X, "X"):
+            _check_frame(X)
         return
     if hasattr(X, "shape"):
         check_matrix(X.shape, "X")
