@@ -76,7 +76,11 @@ def test_rows_are_matched_by_a_shared_column_by_the_advice(package):
 @pytest.mark.parametrize("package", [*MAKERS, "dask"])
 def test_features_have_the_names_of_columns(package):
     columns = {name: X[name].to_numpy() for name in X.columns}
-    frame = dd.from_pandas(X, npartitions=2, sort=False) if package == "dask" else MAKERS[package](columns)
+    frame = (
+        dd.from_pandas(X, npartitions=2, sort=False)
+        if package == "dask"
+        else MAKERS[package](columns)
+    )
     tested = features_tested(frame, Y)
     assert tested.names.tolist() == [*X.columns]
     np.testing.assert_array_equal(tested.p_values, features_tested(VALUES, Y).p_values)

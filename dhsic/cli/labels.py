@@ -25,12 +25,12 @@ from dhsic.cli.label_checks import (
     warn_of_label_slips,
 )
 from dhsic.cli.label_levels import in_order
-from dhsic.cli.label_values import check_values
+from dhsic.cli.label_values import READ_AS_MISSING, check_values
 from dhsic.cli.options import split_columns
 from dhsic.cli.shared_columns import check_shared_columns
 from dhsic.errors import InputError, warn
 from dhsic.joins.blocks import names_of_blocks
-from dhsic.joins.censoring import Censoring
+from dhsic.joins.censoring import Censoring, refuse_unknown_events
 from dhsic.joins.covariates import design
 from dhsic.joins.dates import LETTER
 from dhsic.joins.environment import Environment
@@ -473,17 +473,18 @@ def _add_labels(
     absent = {name: int(is_missing(values).sum()) for name, values in each}
     if n_incomplete and not job.drop_missing:
         counts = ", ".join(f"{name}: {count}" for name, count in absent.items() if count)
+        read_as_missing = "".join(f" {note}." for note in notes if READ_AS_MISSING in note)
         raise InputError(
             f"{n_incomplete} of {m} samples have missing values ({counts})"
             f"{_named(data, kept_rows[incomplete])} Exclude them with --drop-missing, or fill the "
-            f"values in.{about_single_values(job, each)}"
+            f"values in.{read_as_missing}{about_single_values(job, each)}"
         )
     if n_incomplete == m:
         raise InputError(f"No sample has values for all of {', '.join(absent)}.")
     if n_incomplete:
         names = _named(data, kept_rows[incomplete]).removesuffix(".")
         notes.append(f"{n_incomplete:,} of {m:,} samples excluded for missing values{names}")
-    keep, sample_weight = _weighted(weights, np.flatnonzero(~incomplete), notes)
+    keep, sample_weight = _weighted(job, weights, np.flatnonzero(~incomplete), notes)
     n_excluded = m - keep.size
     labels = [(name, values[keep]) for name, values in labels]
     for name, values in labels:
@@ -552,13 +553,17 @@ def _blocks(job: SelectJob, columns: Mapping[str, Array]) -> Blocks | None:
     return blocks if blocks.options else None
 
 
-def _weighted(weights: Columns, keep: Index, notes: list[str]) -> tuple[Index, Array | None]:
+def _weighted(
+    job: SelectJob, weights: Columns, keep: Index, notes: list[str]
+) -> tuple[Index, Array | None]:
     """Exclude samples with weight 0 from those at positions `keep`; also return the weights.
 
     Weights are None if all are equal. Sentences are added to `notes`.
     """
     for name, values in weights:
-        numbers = checked_weights(values[keep], keep.size, repr(name), "--weights")
+        path = split_columns(job.weights)[0] if job.weights and job.has_weight_table else job.labels
+        column = WrittenColumn(f"weights {name!r}", name, path or job.data_name)
+        numbers = checked_weights(values[keep], keep.size, repr(name), "--weights", column)
         positive = numbers > 0
         if not positive.all():
             notes.append(f"{int((~positive).sum()):,} samples with weight 0 excluded")
@@ -569,7 +574,12 @@ def _weighted(weights: Columns, keep: Index, notes: list[str]) -> tuple[Index, A
 def _combined(job: SelectJob, labels: Columns) -> Array | None:
     """Combine columns of labels, (m,) each, into labels (m,) or (m, t); None if there are none."""
     if job.event is not None:
-        return Censoring(job.target[0], job.event, job.entry).labels(dict(labels))
+        censoring = Censoring(job.target[0], job.event, job.entry)
+        refuse_unknown_events(
+            WrittenColumn(f"events {job.event!r}", job.event, job.labels or job.data_name),
+            dict(labels)[job.event],
+        )
+        return censoring.labels(dict(labels))
     return stacked(labels) if labels else None
 
 
