@@ -42,7 +42,7 @@ from dhsic.kernels.counting import (
 from dhsic.kernels.graphs import ShortestPaths, Walks
 from dhsic.kernels.labels import label_matrix
 from dhsic.renamed import takes_former_names
-from dhsic.sources.pandas_frames import in_pandas
+from dhsic.sources.other_frames import in_pandas
 from dhsic.validation import as_numbers, check_symmetric
 
 __all__ = ["Ranking", "rank_kernels", "rank_subgraphs", "rank_substrings"]

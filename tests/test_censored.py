@@ -296,18 +296,6 @@ def test_labels_without_an_event_or_with_the_wrong_coding(data):
     assert found.attrs["n_events"] == y["event"].sum()
 
 
-@pytest.mark.parametrize(
-    ("observed", "censored"), [("dead", "alive"), ("1:DECEASED", "0:LIVING"), ("event", "censored")]
-)
-def test_words_that_name_the_event_are_told(data, observed, censored):
-    X, y = data
-    words = np.where(y["event"], observed, censored)
-    with pytest.warns(UserWarning, match=f"'{observed.lower()}' means that the event was observed"):
-        found = dhsic.test_features(X, y["time"], event=words)
-    expected = dhsic.test_features(X, y["time"], event=y["event"])
-    np.testing.assert_array_equal(found.p_values, expected.p_values)
-
-
 # Everywhere the same ----------------------------------------------------------------
 
 

@@ -128,6 +128,77 @@ def test_names_are_no_measurements(kind):
     dhsic.test_features(X, np.resize(np.array(distinct), M))
 
 
+POSITIVE = NUMBERS + 0.5
+SIGNED = POSITIVE - 40
+#: Quantities in several forms, and the numbers that the remedy writes.
+QUANTITIES = {
+    "parentheses": ([f"({-v})" if v < 0 else f"{v}" for v in SIGNED], SIGNED),
+    "parentheses and dollars": ([f"(${-v})" if v < 0 else f"${v}" for v in SIGNED], SIGNED),
+    "dollars with a minus": ([f"-${-v}" if v < 0 else f"${v}" for v in SIGNED], SIGNED),
+    "minus at the end": ([f"{-v}-" if v < 0 else f"{v}" for v in SIGNED], SIGNED),
+    "thousands and millions": ([f"{v}{'MK'[i % 2]}" for i, v in enumerate(POSITIVE)], None),
+    "thousands and ones": ([f"{v}K" if i % 2 else f"{v}" for i, v in enumerate(POSITIVE)], None),
+    "days and hours": ([f"{n} d" if n % 2 else f"{24 * n} h" for n in NUMBERS], 24 * NUMBERS),
+    "hours and minutes": ([f"{n} h" if n % 2 else f"{60 * n} min" for n in NUMBERS], 60 * NUMBERS),
+    "metres": ([f"{n} cm" if n % 2 else f"{n / 100:.2f} m" for n in NUMBERS], NUMBERS),
+    "feet": ([f"{n // 12}' {n % 12}\"" if n % 12 else f"{n // 12}'" for n in NUMBERS], NUMBERS),
+    "feet in words": ([f"{n // 12} ft {n % 12} in" for n in NUMBERS], NUMBERS),
+    "stones": ([f"{n // 14} st {n % 14} lb" for n in NUMBERS], NUMBERS),
+}
+MULTIPLE = {"thousands and millions": (1e6, 1e3), "thousands and ones": (1.0, 1e3)}
+
+
+def quantities(kind):
+    given, numbers = QUANTITIES[kind]
+    if numbers is None:
+        numbers = POSITIVE * np.resize(MULTIPLE[kind], M)
+    return np.array(given, dtype=object), numbers
+
+
+@pytest.mark.parametrize("kind", ["parentheses", "thousands and ones", "days and hours", "feet"])
+def test_quantities_of_tables_become_numbers_by_the_command(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given, numbers = quantities(kind)
+    write(tmp_path, y=given, c=given, z=RNG.normal(size=M))
+    said = told(run("test", "x.csv", "--labels", "l.csv", "--target", "y", code=2))
+    command = re.search(r'python( -c ".*?to_csv.*?")', said)[1]
+    subprocess.run(["bash", "-c", shlex.quote(sys.executable) + command], check=True)
+    np.testing.assert_allclose(read_table("NEW.csv").columns["y"].astype(float), numbers)
+    said = told(run("test", "x.csv", "--labels", "l.csv", "--target", "z", "--covariate=c", code=2))
+    assert "so each would be its own group" in said
+
+
+@pytest.mark.parametrize("kind", QUANTITIES)
+def test_quantities_in_python_become_numbers_by_the_expression(kind):
+    given, numbers = quantities(kind)
+    with pytest.raises(dhsic.InputError, match="so each would be its own group") as error:
+        dhsic.test_features(X, given)
+    expression = re.search(r"As [a-z ]+: pass (.*)\. If they are names", str(error.value))[1]
+    name = re.search(r"Series\((\w+)\)", expression)[1]
+    np.testing.assert_allclose(eval(expression, {"pandas": pd, name: given}), numbers)
+    as_names = pd.Series(given, dtype="category")
+    assert dhsic.test_features(X, as_names).p_values.shape == (D,)
+
+
+@pytest.mark.parametrize(
+    "forms", [("{n} cm", "5' {n}\""), ("{n} mg/dL", "{n} mmol/L")], ids=["heights", "ratios"]
+)
+def test_units_that_cannot_be_converted_are_listed(forms):
+    given = [forms[i % 2].format(n=n) for i, n in enumerate(NUMBERS)]
+    with pytest.raises(dhsic.InputError, match="numbers in different units") as error:
+        dhsic.test_features(X, np.array(given, dtype=object))
+    assert "Write all of them as numbers of one unit" in str(error.value)
+
+
+def test_times_of_day_become_hours():
+    given = [f"{n // 4:02d}:{15 * (n % 4):02d}" for n in NUMBERS]
+    with pytest.raises(dhsic.InputError, match="are times of day") as error:
+        dhsic.test_features(X, np.array(given, dtype=object))
+    expression = re.search(r"numbers of hours: pass (.*)\. If they are", str(error.value))[1]
+    name = re.search(r"Series\((\w+)\)", expression)[1]
+    np.testing.assert_allclose(eval(expression, {"pandas": pd, name: given}), NUMBERS / 4)
+
+
 def test_dates_with_two_digits_of_the_year_have_a_sentence_on_the_century():
     days = (pd.Timestamp("1941-03-05") + pd.to_timedelta(97 * np.arange(M), unit="D")).strftime
     with pytest.raises(dhsic.InputError, match="are read as 1969 to 2068"):

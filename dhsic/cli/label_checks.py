@@ -17,6 +17,7 @@ from dhsic.joins.label_description import plain_number
 from dhsic.joins.labels import Labelled
 from dhsic.joins.measured_text import MEASURED
 from dhsic.joins.mixed_values import refuse_mixed_covariate, text_among_numbers
+from dhsic.joins.quantities import refuse_quantities
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.slips import warn_of_slips
 from dhsic.joins.text import (
@@ -200,6 +201,9 @@ def refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
             f"order: --order {shlex.quote(','.join(sorted(distinct)[:MOST_CLASSES]))}"
         )
     takes_numbers = kernel in (*REAL_KERNELS, MIXED)
+    if kernel not in CLASS_KERNELS:
+        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.data_name)
+        refuse_quantities(column, texts, "class", "pass --label-kernel multiclass")
     _refuse_commas(job, name, texts)
     are_pairs = bool(distinct) and all(map(PAIR.fullmatch, distinct))
     change = FIRST_OF_PAIR if are_pairs else numbers_of(distinct)

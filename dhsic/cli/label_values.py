@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 
 import numpy as np
 
@@ -16,12 +17,14 @@ from dhsic.joins.measured_text import refuse_measured
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import is_missing, stripped
 from dhsic.joins.written_numbers import refuse_written
-from dhsic.sources.ids import abbreviate
+from dhsic.sources.ids import abbreviate, na_of
 
 #: Minimum mean number of rows per value if cells may have been merged; and a pandas expression that
 #: copies the values of a column {v} into the empty cells below them.
 FEWEST_ROWS = 3
 FILLED = "{v}.mask({v} == '').ffill()"
+#: Words of notes on texts that are no names of classes, unless the user says so.
+READ_AS_MISSING = "is read as missing"
 
 
 def check_values(job: SelectJob, name: str, values: Array, column: Array, path: str) -> list[str]:
@@ -55,13 +58,33 @@ def check_values(job: SelectJob, name: str, values: Array, column: Array, path: 
     if not are_classes:
         advice = "pass --label-kernel multiclass" if is_label else "give them other names"
         refuse_lookalikes(written, column, advice)
-    notes = [_check_words(job, name, column, called, "class" if is_label else "group")]
+    group = "class" if is_label else "group"
+    notes = [
+        _check_words(job, name, column, called, group),
+        _missing_words(job, name, values, column, called, group),
+    ]
     if not are_classes:
         notes += [_check_measured(job, name, written, column)]
     if not is_label and values.dtype.kind == "O":
         several = "if they are different groups, give them names that differ in more than that."
         refuse_alike(f"Values of {called}", "names of groups", column[column != ""], several)
     return [*filter(None, notes)]
+
+
+def _missing_words(
+    job: SelectJob, name: str, values: Array, column: Array, called: str, group: str
+) -> str:
+    """Return a note on texts such as NONE that are read as missing, but may be names (m,)."""
+    if values.dtype.kind not in "OUST":
+        return ""
+    text = stripped(values)
+    words = text[(column == "") & ~np.isin(text, ["", ".", *na_of(job.na, name)])]
+    if not words.size:
+        return ""
+    counts = Counter(words.tolist())
+    listed = abbreviate(f"{word!r} ({n:,} of {column.size:,})" for word, n in counts.items())
+    keep = " ".join(f"--not-na {shlex.quote(word)}" for word in counts)
+    return f"{listed} in {called} {READ_AS_MISSING}; if it is the name of a {group}, pass {keep}"
 
 
 def _check_measured(job: SelectJob, name: str, written: WrittenColumn, column: Array) -> str:

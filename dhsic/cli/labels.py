@@ -25,19 +25,22 @@ from dhsic.cli.label_checks import (
     warn_of_label_slips,
 )
 from dhsic.cli.label_levels import in_order
-from dhsic.cli.label_values import check_values
+from dhsic.cli.label_values import READ_AS_MISSING, check_values
 from dhsic.cli.options import split_columns
 from dhsic.cli.shared_columns import check_shared_columns
 from dhsic.errors import InputError, warn
 from dhsic.joins.blocks import names_of_blocks
-from dhsic.joins.censoring import Censoring
+from dhsic.joins.censoring import Censoring, refuse_unknown_events
 from dhsic.joins.covariates import design
+from dhsic.joins.dates import LETTER
 from dhsic.joins.environment import Environment
 from dhsic.joins.family_ids import check_families, family_ids
 from dhsic.joins.frame_rows import names_to_match
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
 from dhsic.joins.level_names import check_level_names
 from dhsic.joins.mass_spectra import about_descriptions
+from dhsic.joins.quantities import refuse_quantities
+from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.sample_checks import warn_of_doubtful_samples
 from dhsic.joins.sample_weights import checked_weights, unequal
 from dhsic.joins.table import RowOrder, Table
@@ -47,6 +50,7 @@ from dhsic.joins.text import (
     is_missing,
     levels_in_table,
     read_table,
+    stands_for_none,
     stripped,
     typed,
     whole_numbers,
@@ -219,6 +223,7 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
         for name in job.label_columns
         for one in columns[name]
     ]
+    _refuse_quantities(job, written)
     refuse_text(job, labels, covariates, lambda name: places.get(name, sample_places))
     notes += _checked_values(job, written)
     counts = {
@@ -264,6 +269,15 @@ def _stored_columns(
         for name, values in values_by_name.items()
         for column in _each_column(values)
     ]
+
+
+def _refuse_quantities(job: SelectJob, written: list[tuple[str, Array, str]]) -> None:
+    """Refuse covariates that are quantities in several forms, see `refuse_quantities`."""
+    for name, values, path in written:
+        if name not in (*job.category, *job.target) and values.dtype.kind in "OU":
+            column = WrittenColumn(f"covariate {name!r}", name, path)
+            text = np.array(["" if stands_for_none(t) else t for t in stripped(values)])
+            refuse_quantities(column, text, "group", LETTER)
 
 
 def _checked_values(job: SelectJob, written: list[tuple[str, Array, str]]) -> list[str]:
@@ -413,7 +427,7 @@ def _typed(job: SelectJob, name: str, values: Array) -> Array:
     if name in job.levels:
         return column
     if name in job.target and column.dtype.kind in "OU":
-        refuse_marked(job, name, stripped(values))
+        refuse_marked(job, name, np.where(is_missing(column), "", stripped(values)))
     if name in job.target and values.dtype.kind == "O":
         if job.labels_as == "auto":
             check_numbers(name, column, values)
@@ -464,17 +478,18 @@ def _add_labels(
     absent = {name: int(is_missing(values).sum()) for name, values in each}
     if n_incomplete and not job.drop_missing:
         counts = ", ".join(f"{name}: {count}" for name, count in absent.items() if count)
+        read_as_missing = "".join(f" {note}." for note in notes if READ_AS_MISSING in note)
         raise InputError(
             f"{n_incomplete} of {m} samples have missing values ({counts})"
             f"{_named(data, kept_rows[incomplete])} Exclude them with --drop-missing, or fill the "
-            f"values in.{about_single_values(job, each)}"
+            f"values in.{read_as_missing}{about_single_values(job, each)}"
         )
     if n_incomplete == m:
         raise InputError(f"No sample has values for all of {', '.join(absent)}.")
     if n_incomplete:
         names = _named(data, kept_rows[incomplete]).removesuffix(".")
         notes.append(f"{n_incomplete:,} of {m:,} samples excluded for missing values{names}")
-    keep, sample_weight = _weighted(weights, np.flatnonzero(~incomplete), notes)
+    keep, sample_weight = _weighted(job, weights, np.flatnonzero(~incomplete), notes)
     n_excluded = m - keep.size
     labels = [(name, values[keep]) for name, values in labels]
     for name, values in labels:
@@ -543,13 +558,17 @@ def _blocks(job: SelectJob, columns: Mapping[str, Array]) -> Blocks | None:
     return blocks if blocks.options else None
 
 
-def _weighted(weights: Columns, keep: Index, notes: list[str]) -> tuple[Index, Array | None]:
+def _weighted(
+    job: SelectJob, weights: Columns, keep: Index, notes: list[str]
+) -> tuple[Index, Array | None]:
     """Exclude samples with weight 0 from those at positions `keep`; also return the weights.
 
     Weights are None if all are equal. Sentences are added to `notes`.
     """
     for name, values in weights:
-        numbers = checked_weights(values[keep], keep.size, repr(name), "--weights")
+        path = split_columns(job.weights)[0] if job.weights and job.has_weight_table else job.labels
+        column = WrittenColumn(f"weights {name!r}", name, path or job.data_name)
+        numbers = checked_weights(values[keep], keep.size, repr(name), "--weights", column)
         positive = numbers > 0
         if not positive.all():
             notes.append(f"{int((~positive).sum()):,} samples with weight 0 excluded")
@@ -560,7 +579,12 @@ def _weighted(weights: Columns, keep: Index, notes: list[str]) -> tuple[Index, A
 def _combined(job: SelectJob, labels: Columns) -> Array | None:
     """Combine columns of labels, (m,) each, into labels (m,) or (m, t); None if there are none."""
     if job.event is not None:
-        return Censoring(job.target[0], job.event, job.entry).labels(dict(labels))
+        censoring = Censoring(job.target[0], job.event, job.entry)
+        refuse_unknown_events(
+            WrittenColumn(f"events {job.event!r}", job.event, job.labels or job.data_name),
+            dict(labels)[job.event],
+        )
+        return censoring.labels(dict(labels))
     return stacked(labels) if labels else None
 
 

@@ -32,7 +32,7 @@ from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 from dhsic.lowrank import FACTORIZERS, resolve_factorizer
 from dhsic.lowrank.base import CHUNK, Landmarks, landmark_statistic, random_directions, uniform_rows
 from dhsic.renamed import takes_former_names
-from dhsic.sources.pandas_frames import in_pandas
+from dhsic.sources.other_frames import in_pandas
 from dhsic.validation import as_numbers, is_count
 
 #: Maximum number of features whose random directions are in memory at a time.

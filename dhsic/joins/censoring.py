@@ -6,6 +6,7 @@ variables of the data, or arrays. All become arrays of type `dhsic.kernels.risk_
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,15 +17,33 @@ import pandas as pd
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError, warn
 from dhsic.joins.frame_rows import id_columns
+from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import is_missing, typed
 from dhsic.kernels.risk_sets import CENSORED, check_events, is_censored
 from dhsic.sources.ids import abbreviate, did_you_mean
 
 #: Words for an event that was observed, and for a censored time, in lower case.
 YES, NO = frozenset(("true", "yes", "t", "y")), frozenset(("false", "no", "f", "n"))
-#: The same for words that name the event, which is told; those with a number are of cBioPortal.
-HAPPENED = frozenset(("dead", "deceased", "died", "death", "event", "observed", "1:deceased"))
-NOT_YET = frozenset(("alive", "living", "censored", "no event", "0:living", "0:alive"))
+#: Words of clinical tables for an event, and for a sample without one, in lower case. They may
+#: follow the numbers 1 and 0, as in "1:DECEASED".
+EVENTS = frozenset(
+    (
+        *("dead", "deceased", "died", "death", "event", "observed", "uncensored", "failure"),
+        *("progressed", "progression", "recurred", "recurrence", "relapsed", "relapse"),
+        *("recurred/progressed", "metastasis", "dead of disease", "died of disease"),
+    )
+)
+NO_EVENTS = frozenset(
+    (
+        *("alive", "living", "survived", "censored", "event-free", "event free", "diseasefree"),
+        *("disease-free", "disease free", "progression-free", "progression free"),
+        *("relapse-free", "relapse free", "not progressed", "not recurred", "not relapsed"),
+        *(f"no {word}" for word in sorted(EVENTS)),
+    )
+)
+#: Maximum number of words for which a message has commands.
+MOST_WORDS = 2
+_NUMBERED = re.compile(r"([01])\s*[:=]\s*(\D.*)")
 
 
 @dataclass(frozen=True)
@@ -238,6 +257,54 @@ def _numbers(values: Array, name: str, what: str) -> Float:
     return np.asarray(numbers)
 
 
+def _meanings(column: Array) -> dict[Any, bool | None]:
+    """Return for each word of a column (m,) whether it means an event; None if that is unknown."""
+
+    def meaning(word: str) -> bool | None:
+        plain = " ".join(word.lower().split())
+        numbered = _NUMBERED.fullmatch(plain)
+        if numbered and numbered[2] not in (EVENTS, NO_EVENTS)[int(numbered[1])]:
+            return numbered[1] == "1"
+        if plain in YES | EVENTS:
+            return True
+        return False if plain in NO | NO_EVENTS else None
+
+    return {word: meaning(str(word)) for word in dict.fromkeys(column.tolist())}
+
+
+def _tell_meanings(meanings: Mapping[Any, bool | None], name: str) -> None:
+    """Warn of words for events and no events, unless they are yes and no, or true and false."""
+    if all(str(word).lower() in YES | NO for word in meanings):
+        return
+    observed, censored = (
+        abbreviate(repr(str(word)) for word, is_event in meanings.items() if is_event is wanted)
+        for wanted in (True, False)
+    )
+    warn(
+        f"The events ({name}) are words: {observed or 'no word'} is read as an observed event, and "
+        f"{censored or 'no word'} as censored. If that is wrong, pass 1 and 0."
+    )
+
+
+def refuse_unknown_events(column: WrittenColumn, values: Array) -> None:
+    """Refuse events (m,) that are text of unknown meaning, with a command for each meaning."""
+    if values.dtype.kind not in "OU":
+        return
+    meanings = _meanings(values[values != ""])
+    if not meanings or all(meaning is not None for meaning in meanings.values()):
+        return
+    written = [str(word) for word in meanings]
+    each = (
+        f"If {word!r} means that the event was observed: "
+        + column.rewritten(f"{{v}}.eq({word!r}).astype(int).where({{v}} != '')")
+        for word in written[:MOST_WORDS]
+    )
+    raise InputError(
+        f"The {column.called} are text ({abbreviate(map(repr, written), 5)}). Write 1 if the event "
+        f"was observed, and 0 if the time is censored. {'. '.join(each)}."
+    )
+
+
 def _events(values: Array, name: str) -> Array:
     """Convert events (m,) to booleans: from True and False, 1 and 0, yes and no, or 2 and 1."""
     if values.dtype.kind == "b":
@@ -250,20 +317,11 @@ def _events(values: Array, name: str) -> Array:
             "--drop-missing)."
         )
     if column.dtype.kind in "OU":
-        words = {str(word).lower() for word in np.unique(column.astype(str))}
-        shown = abbreviate(map(repr, sorted(words)), 5)
-        if words <= YES | NO:
-            return np.array([str(word).lower() in YES for word in column.tolist()])
-        if words <= HAPPENED | NOT_YET:
-            observed = words & HAPPENED
-            warn(
-                f"The events ({name}) are text ({shown}): "
-                f"{abbreviate(map(repr, sorted(observed))) or 'none'} means that the event was "
-                f"observed, {abbreviate(map(repr, sorted(words - observed))) or 'none'} that the "
-                "time is censored. If the event is another one, pass 1 where it was observed, and "
-                "0 elsewhere.",
-            )
-            return np.array([str(word).lower() in HAPPENED for word in column.tolist()])
+        meanings = _meanings(column)
+        if all(meaning is not None for meaning in meanings.values()):
+            _tell_meanings(meanings, name)
+            return np.array([bool(meanings[word]) for word in column.tolist()])
+        shown = abbreviate(map(repr, sorted(map(str, meanings))), 5)
         raise InputError(
             f"The events ({name}) are text ({shown}); pass 1 or True if the event was observed and "
             "0 or False if the time is censored."

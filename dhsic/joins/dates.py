@@ -17,14 +17,16 @@ from dhsic.joins.rewriting import WrittenColumn
 from dhsic.sources.ids import abbreviate
 from dhsic.validation import is_numeral
 
-#: Formats of a day; of the time of day that may follow it; and other formats of dates and times.
+#: Formats of a day; of the time of day that may follow it; of a time of day alone; and other
+#: formats of dates and times.
 DAYS = (
     *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y"),
     *("%d/%m/%y", "%m/%d/%y", "%d-%m-%Y", "%m-%d-%Y", "%d-%m-%y", "%m-%d-%y", "%d-%b-%Y"),
     *("%d-%b-%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d%b%Y"),
 )
 TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
-OTHERS = ("ISO8601", "%b %Y", "%b-%y", "%m/%Y", "%d.%m.", "%H:%M", "%H:%M:%S")
+CLOCK = ("%H:%M", "%H:%M:%S")
+OTHERS = ("ISO8601", "%b %Y", "%b-%y", "%m/%Y", "%d.%m.", *CLOCK)
 #: Pattern of texts that may be dates; other texts are not parsed.
 MAY_BE = re.compile(r".*\d.*[-./: ].*\d.*|\d{1,2}\.\d{1,2}\.|\d?\d?[A-Za-z]{3,9}[- ]?\d{2,4}")
 #: Advice if the dates are names.
@@ -70,9 +72,11 @@ def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = L
         return ""
     counts = pd.Series(text[text != ""]).value_counts()
     n, shown = len(counts), abbreviate(sorted(counts.index), 3)
+    are_times = formats[0] in CLOCK
+    dates, units = ("times of day", "hours") if are_times else ("dates", "days")
     if n < FEWEST or n * (OF_FEW if n <= FEW else OF_MORE) <= counts.sum():
         return (
-            f"{column.called} has {n} different dates ({shown}), and each is treated as a "
+            f"{column.called} has {n} different {dates} ({shown}), and each is treated as a "
             f"{group}, such as a batch"
         )
     month_first = [way for way in formats[1:] if way.startswith("%m")]
@@ -84,17 +88,22 @@ def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = L
         else ""
     )
     raise InputError(
-        f"Values of {column.called} are dates ({shown}): {n} different dates in {counts.sum():,} "
-        f"samples, so each date would be its own {group}. Convert the dates to numbers of days: "
-        f"{column.rewritten(days_of(formats[0]))}{which}. If they are names, {remedy}.{century}"
+        f"Values of {column.called} are {dates} ({shown}): {n} different {dates} in "
+        f"{counts.sum():,} samples, so each would be its own {group}. Convert them to numbers of "
+        f"{units}: {column.rewritten(days_of(formats[0]))}{which}. If they are names, "
+        f"{remedy}.{century}"
     )
 
 
 def days_of(way: str) -> str:
-    """Return a pandas expression that converts dates in the format `way` to numbers of days."""
+    """Return a pandas expression that converts dates in the format `way` to numbers of days.
+
+    Times of day become hours since midnight.
+    """
     has_year = way == "ISO8601" or "%y" in way.lower()
+    unit = "hours" if way in CLOCK else "days"
     origin = "2000-01-01" if has_year else "1900-01-01"
     return (
         f"({{p}}.to_datetime({{v}}, format={way!r}, errors='coerce', utc=True) - "
-        f"{{p}}.Timestamp('{origin}', tz='UTC')) / {{p}}.Timedelta(days=1)"
+        f"{{p}}.Timestamp('{origin}', tz='UTC')) / {{p}}.Timedelta({unit}=1)"
     )

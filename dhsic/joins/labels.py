@@ -64,7 +64,7 @@ from dhsic.sources.opening import (
     open_source,
 )
 from dhsic.sources.options import MissingChunks
-from dhsic.sources.pandas_frames import in_pandas
+from dhsic.sources.other_frames import in_pandas
 
 
 @dataclass(frozen=True)

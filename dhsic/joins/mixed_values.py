@@ -22,10 +22,12 @@ from dhsic.joins.dates import refuse_dates
 from dhsic.joins.frame_rows import id_columns
 from dhsic.joins.lookalikes import refuse_lookalikes
 from dhsic.joins.measured_text import MEASURED, refuse_measured
+from dhsic.joins.quantities import refuse_quantities
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import WRITTEN, stands_for_none
 from dhsic.sources.frame_advice import as_numbers_of, numbers_in_python
 from dhsic.sources.odd_fields import OddFields
+from dhsic.sources.other_frames import columns_of
 from dhsic.validation import is_numeral
 
 #: Words, in lower case, that mean a missing value among numbers.
@@ -102,9 +104,13 @@ def check_mixed(called: str, given: Any) -> None:
         if are_names or not any(isinstance(value, str) for value in values):
             continue
         if isinstance(given, pd.DataFrame):
-            one = f"{called}[{name!r}]"
+            one = f"{columns_of(given, called)}[{name!r}]"
         else:
             one = called if np.ndim(given) == 1 else f"{called}[:, {k}]"
+        text = np.array(["" if pd.isna(v) else str(v).strip() for v in values], dtype=object)
+        text = np.array(["" if stands_for_none(t) else t for t in text], dtype=object)
+        category = f"declare categories: pandas.Series({one}, dtype='category')"
+        refuse_quantities(WrittenColumn(one, "", values=one), text, "group", category)
         odd = text_among_numbers(one, one, values, lambda i: f"in row {i}")
         if is_measured(odd, values):
             raise InputError(

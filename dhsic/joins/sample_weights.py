@@ -11,9 +11,12 @@ from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.frame_rows import values_of
+from dhsic.joins.mixed_values import text_among_numbers
+from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import is_missing, typed
 from dhsic.joins.variables import has_variables, read_target
 from dhsic.linalg.weighted_samples import effective_size
+from dhsic.sources.frame_advice import numbers_in_python
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.options import MissingChunks
 
@@ -21,6 +24,17 @@ from dhsic.sources.options import MissingChunks
 SAMPLE_WEIGHT = "sample_weight"
 #: Relative difference up to which weights are equal.
 EQUAL = 1e-12
+
+
+def _refuse_commas(values: Array, column: WrittenColumn) -> None:
+    """Refuse text (m,) that is numbers with commas, with an expression that converts it."""
+    odd = text_among_numbers(column.called, "", values, lambda i: f"in row {i}")
+    changes = numbers_in_python([odd], (str(value).strip() for value in values.tolist()))
+    if odd.commas and changes and len(odd.commas) == len(odd.places):
+        raise InputError(
+            f"The {column.called} are numbers with commas ({abbreviate(odd.commas, 3)}). "
+            + " ".join(f"{said} {column.rewritten(change)}." for change, said in changes)
+        )
 
 
 def read_weights(given: Any, data: Any, missing_chunks: MissingChunks = "error") -> Array:
@@ -42,8 +56,16 @@ def read_weights(given: Any, data: Any, missing_chunks: MissingChunks = "error")
     return values
 
 
-def checked_weights(values: Array, m: int, called: str, option: str = SAMPLE_WEIGHT) -> Float:
+def checked_weights(
+    values: Array,
+    m: int,
+    called: str,
+    option: str = SAMPLE_WEIGHT,
+    column: WrittenColumn | None = None,
+) -> Float:
     """Convert weights to float64; `called` is their name, and `option` where they come from.
+
+    `column` is the column of a table that contains them, for advice.
 
     Raises
     ------
@@ -57,11 +79,10 @@ def checked_weights(values: Array, m: int, called: str, option: str = SAMPLE_WEI
         )
     numbers = typed(values.astype(object)) if values.dtype.kind in "OUST" else values
     if numbers.dtype.kind not in "biuf":
-        texts = np.unique(values.astype(str)).tolist()
-        points = " with decimal points" if any("," in each for each in texts) else ""
+        _refuse_commas(values, column or WrittenColumn(f"weights {called}", "", values=called))
+        shown = abbreviate(map(repr, np.unique(values.astype(str)).tolist()), 3)
         raise InputError(
-            f"The weights {called} are text ({abbreviate(map(repr, texts), 3)}); pass "
-            f"numbers{points} that are 0 or more."
+            f"The weights {called} are text ({shown}); pass numbers that are 0 or more."
         )
     missing = is_missing(numbers) | ~np.isfinite(numbers.astype(np.float64))
     numbers = numbers.astype(np.float64)

@@ -18,6 +18,7 @@ from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import abbreviate, plain
+from dhsic.sources.other_frames import code_of
 from dhsic.sources.views import SubsetSource
 from dhsic.validation import is_numeral
 
@@ -165,15 +166,16 @@ def check_shared_frames(what: str, labels: Any, source: AbstractSource, data: An
     if not moved:
         return
     one = moved[0]
-    ours, rest = f"X[{one.feature!r}]", f"X.drop(columns={[one.feature]!r})"
+    frame = code_of(data, "X")
+    ours, rest = f"{frame}[{one.feature!r}]", f"{frame}.drop(columns={[one.feature]!r})"
     if not isinstance(data, pd.DataFrame):
         ours = f"dhsic.read_target(X, {one.feature!r})"
         rest = f"dhsic.open_source(X, not_features={[one.feature]!r})"
     remedy = "Put the rows in the order of X"
     if one.is_key:
         remedy = (
-            f"Match rows by this column: pass {what}.set_index({one.name!r}).loc[{ours}]"
-            f".reset_index(drop=True) for {what}, {rest} for X, and by_position=True"
+            f"Match rows by this column: pass {code_of(labels, what)}.set_index({one.name!r})"
+            f".loc[{ours}].reset_index(drop=True) for {what}, {rest} for X, and by_position=True"
         )
     raise InputError(
         f"{described(one, what, 'X')}, so the rows of {what} are in a different order from those "

@@ -20,6 +20,7 @@ from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import abbreviate, did_you_mean
 from dhsic.sources.opening import is_table
+from dhsic.sources.other_frames import code_of
 
 #: Minimum number of samples; with fewer, a feature may reveal all labels by chance.
 FEWEST_TOLD = 12
@@ -87,7 +88,8 @@ def _row_hint(X: pd.DataFrame, name: str) -> str:
     if not in_index and not (X.shape[1] and (X.iloc[:, 0] == name).any()):
         return ""
     index = "" if in_index else f".set_index({X.columns[0]!r})"
-    return f" A row is named {name!r}, so the columns seem to be samples: X = X{index}.T."
+    frame = code_of(X, "X")
+    return f" A row is named {name!r}, so the columns seem to be samples: X = {frame}{index}.T."
 
 
 def stacked(named: Sequence[tuple[str, Array]]) -> Array:

@@ -8,6 +8,7 @@ has for them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,13 +30,14 @@ from dhsic.sources.blocks import (
     take_rows,
 )
 from dhsic.sources.frame_advice import about_columns
-from dhsic.sources.ids import is_id, names_rows_by_name
+from dhsic.sources.ids import is_id, names_rows_by_name, plain
 from dhsic.sources.options import (
     OpenOptions,
     PloidyPolicy,
     naming_array,
     refuse_variable,
 )
+from dhsic.sources.other_frames import converted_first
 from dhsic.sources.packing import Packing, code_among, declared, names_in, of_zarr_2
 from dhsic.sources.row_numbers import (
     counting_columns,
@@ -45,6 +47,7 @@ from dhsic.sources.row_numbers import (
 )
 from dhsic.sources.sexes import DIPLOID, SEX, DosagesOnX, coded_sex
 from dhsic.sources.summary_rows import refuse_summary, summary_rows
+from dhsic.sources.table_formats import PEDIGREE, phenotypes_of_plink
 from dhsic.sources.text_features import about_boxes, check_boxes
 from dhsic.sources.variants import CONTIG, Variants, are_on_x
 from dhsic.sources.vcz import DOSAGES, MISSING, NO_COPY, fold
@@ -237,7 +240,8 @@ def check_in_memory(X: Any, variable: str | None = None) -> None:
         )
     refuse_variable(variable, X)
     if _is_frame(X):
-        _check_frame(X)
+        with converted_first(X, "X"):
+            _check_frame(X)
         return
     if hasattr(X, "shape"):
         check_matrix(X.shape, "X")
@@ -264,6 +268,7 @@ def _check_frame(X: pd.DataFrame) -> None:
         f"X.drop(columns={[str(name) for name in columns[row_names][:5]]}). If such a column is "
         "a measurement, rename it.",
     )
+    _refuse_pedigree(X)
     odd = [not hasattr(t, "kind") or t.kind not in "biuf" for t in kinds]
     _refuse_columns(
         columns[[type(t).__name__ == "SparseDtype" for t in kinds]],
@@ -303,6 +308,20 @@ def _refuse_named_rows(X: pd.DataFrame) -> None:
                 f"Column {name!r} of the DataFrame contains sample names, but features must be "
                 f"numbers. Make it the index: X = X.set_index({name!r})."
             )
+
+
+def _refuse_pedigree(X: pd.DataFrame) -> None:
+    """Refuse the first columns of a .raw table of PLINK, whose index has the sample names."""
+    names = [*map(str, X.columns)]
+    pedigree = [*takewhile(lambda name: plain(name) in PEDIGREE, names)]
+    of_samples = phenotypes_of_plink(["IID", *pedigree])
+    has_parents = {"pat", "mat"} <= {*map(plain, pedigree)}
+    if X.index.name is not None and (len(of_samples) > 1 or (of_samples and has_parents)):
+        _refuse_columns(
+            X.columns[: len(pedigree)],
+            "are the pedigree, sex and phenotype of a .raw table of PLINK, but would be used as "
+            f"features. Drop them: X.drop(columns={pedigree}).",
+        )
 
 
 def _refuse_row_numbers(X: pd.DataFrame) -> None:

@@ -17,6 +17,7 @@ from dhsic.errors import InputError
 from dhsic.sources import AbstractSource
 from dhsic.sources.h5ad import modalities_of
 from dhsic.sources.ids import abbreviate
+from dhsic.sources.other_frames import in_pandas
 from dhsic.sources.plink import SUFFIXES
 
 #: First character of the path of a text file that lists paths, one per line.
@@ -47,7 +48,8 @@ def expanded(X: Any) -> Any:
 
     A text ``"@files.txt"`` is a file of paths, and ``"chr*.bed"`` a pattern, unless a file has this
     name. A list of paths or of opened data may contain both. A list of one matrix is that matrix.
-    A dict of matrices by name, and MuData, become `NamedMatrices`.
+    A dict of matrices by name, and MuData, become `NamedMatrices`. Frames of other packages become
+    frames of pandas.
 
     Raises
     ------
@@ -61,6 +63,7 @@ def expanded(X: Any) -> Any:
     """
     if isinstance(X, NamedMatrices):
         return X
+    X = in_pandas(X)
     if type(X).__module__.partition(".")[0] == "mudata" and hasattr(X, "mod"):
         X = dict(X.mod)
     if type(X) is dict and X and all(_is_matrix(x) or _lists_matrices(x) for x in X.values()):

@@ -95,6 +95,15 @@ def names_rows_by_name(column: str) -> bool:
     return name in KEYS or _NAMED.fullmatch(name) is not None or bool(_INDEX.fullmatch(column))
 
 
+def names_an_index(name: str) -> bool:
+    """Whether a column is called as programs call the index of a frame.
+
+    >>> names_an_index(""), names_an_index("Unnamed: 0"), names_an_index("IID")
+    (True, True, False)
+    """
+    return plain(name) in NAMELESS or bool(_INDEX.fullmatch(name))
+
+
 def is_index(name: str, values: Iterable[str]) -> bool:
     """Whether a column is unnamed and counts rows from 0 or 1, as programs write an index."""
     texts = list(values)

@@ -19,6 +19,8 @@ _MARKED = re.compile(
     r"(?P<before>([$\u00a3\u00a5\u20ac\u20b9\u20bd\u20a9]|CHF|EUR|USD|GBP|JPY|[A-Z]?[A-Z]\$|Fr\.?)?\s?)"
     r"(?P<number>[+-]?\d[\d.,'\u2019\s]*)(?P<after>[^\d.,+\-]{0,12})"
 )
+#: Letters for thousands, millions and billions: "50K" is not the number 50 if others have none.
+MULTIPLES = ("K", "M", "B", "BN", "MN", "T")
 #: Pattern of numbers with apostrophes or blanks as thousands separators.
 _GROUPED = re.compile(r"[+-]?\d{1,3}(['\u2019\s]\d{3})+([.,]\d+)?")
 #: Pattern of other characters than digits, signs, commas and points; a shell does not change it.
@@ -77,6 +79,9 @@ def numbers_of(texts: Iterable[str]) -> str:
     if not distinct or len(parts) < len(distinct) or all(map(is_numeral, distinct)):
         return ""
     around = {(m["before"].strip(), m["after"].strip()) for m in parts} - {("", "")}
+    are_multiples = any(after.upper() in MULTIPLES for _, after in around)
+    if are_multiples and any(not m["after"].strip() for m in parts):
+        return ""
     numbers = [m["number"].strip() for m in parts]
     plain = [re.sub(r"['\u2019\s]", "", number) for number in numbers]
     is_grouped = all(

@@ -63,7 +63,7 @@ from dhsic.sources.options import (
     dimension_names,
     naming_array,
 )
-from dhsic.sources.pandas_frames import in_pandas
+from dhsic.sources.other_frames import in_pandas
 from dhsic.sources.parquet import open_parquet
 from dhsic.sources.plink import SUFFIXES as PLINK_SUFFIXES
 from dhsic.sources.plink import is_prefix, open_plink

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import dropwhile
 
 import numpy as np
 import xarray as xr
@@ -18,7 +19,7 @@ from dhsic._typing import Array
 from dhsic.errors import DataError
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.headers import GCT, GEO
-from dhsic.sources.ids import NAMELESS, PARENTS, plain
+from dhsic.sources.ids import PARENTS, names_an_index, plain
 from dhsic.sources.variants import ALLELES, CONTIG, CONTIGS, IDS, POSITION, Variants
 
 #: Columns before the genotypes in .raw; and those of them that are measurements of samples.
@@ -86,16 +87,18 @@ def format_of(text: Delimited) -> TableFormat | None:
 def phenotypes_of_plink(names: Sequence[str]) -> list[str]:
     """Return the columns of a .raw table with sex and phenotype.
 
-    They are recognised only in tables with IID and with parents or a phenotype. A column that
-    counts the rows may stand before them.
+    They are recognised only in tables with IID and with parents or a phenotype, after the index
+    that other programs write in front.
 
     >>> phenotypes_of_plink(["FID", "IID", "PAT", "MAT", "SEX", "PHENOTYPE", "rs1_A"])
     ['SEX', 'PHENOTYPE']
     >>> phenotypes_of_plink(["IID", "SEX", "AGE"])
     []
+    >>> phenotypes_of_plink(["", "FID", "IID", "PAT", "MAT", "SEX", "PHENOTYPE", "rs1_A"])
+    ['SEX', 'PHENOTYPE']
     """
-    before = {*PEDIGREE, *NAMELESS}
-    n = next((i for i, name in enumerate(names) if plain(name) not in before), len(names))
+    names = [*dropwhile(names_an_index, names)]
+    n = next((i for i, name in enumerate(names) if plain(name) not in PEDIGREE), len(names))
     called = [plain(name) for name in names[:n]]
     is_pedigree = "iid" in called and bool({*called} & ({*PARENTS, *PHENOTYPES} - {"sex"}))
     return [name for name in names[:n] if is_pedigree and plain(name) in PHENOTYPES]

@@ -1,0 +1,194 @@
+"""Quantities that are text in several forms: signs of accounting, thousands, and units.
+
+"(12.3)" and "12.3-" are negative in accounting, "1.2M" is 1,200,000, 5'4" has two units, and "5 d"
+is more than "108 h". As text, every value would be its own class, and without its mark it would be
+another number. They are refused, with an expression that converts them if their units are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import NamedTuple
+
+from dhsic._typing import Array
+from dhsic.errors import InputError
+from dhsic.joins.rewriting import WrittenColumn
+from dhsic.sources.ids import abbreviate
+from dhsic.sources.number_fields import DECIMAL, POINTS, meaning_of_commas
+from dhsic.validation import is_numeral
+
+#: Minimum number of different texts that are quantities, and not names of classes; and of numbers
+#: of which some have signs of accounting, beside plain ones.
+FEWEST, FEWEST_SIGNED = 10, 3
+SIGNED = (
+    "numbers, some in parentheses or with a minus sign apart, which accountants write for negative "
+    "ones"
+)
+_SYMBOL = r"[$\u00a3\u00a5\u20ac]"
+_CURRENCY = rf"{_SYMBOL}?\s*"
+#: Negative numbers of accounting; and other amounts, which may be beside them.
+_NEGATIVE = re.compile(
+    rf"[(]\s*{_CURRENCY}\d[\d.,]*\s*[)]|{_CURRENCY}\d[\d.,]*\s*-|-\s*{_SYMBOL}\s*\d[\d.,]*"
+)
+_AMOUNT = re.compile(rf"[+-]?\s*{_CURRENCY}\d[\d.,]*")
+_SIGNED = "{{p}}.to_numeric({marks}, errors='coerce') * (1 - 2 * {{v}}.str.contains('[(-]'))"
+#: Numbers of thousands, millions, billions: their letters, and the expression.
+_MULTIPLE = re.compile(r"[$]?[+-]?\d+(?:[.]\d+)?\s?([KMBT]?)N?", re.IGNORECASE)
+_MULTIPLIED = (
+    "{p}.to_numeric({v}.str.extract('([0-9.+-]+)', expand=False), errors='coerce') * "
+    "{v}.str.upper().str.extract('([KMBT])', expand=False)"
+    ".map(dict(K=1e3, M=1e6, B=1e9, T=1e12)).fillna(1)"
+)
+#: Quantities in two units of length or mass, how many of the smaller one the larger one has, and
+#: the smaller one.
+_TWO_UNITS = (
+    (
+        re.compile(
+            r"\d+\s*(?:['\u2032\u2019]|ft[.]?|feet|foot)\s*"
+            r"(?:\d+(?:[.]\d+)?\s*(?:[\"\u2033\u201d]|''|in[.]?|inch|inches)?)?"
+        ),
+        12,
+        "inches",
+    ),
+    (re.compile(r"\d+\s*st(?:one)?[.]?\s*(?:\d+(?:[.]\d+)?\s*(?:lbs?[.]?)?)?"), 14, "pounds"),
+    (re.compile(r"\d+\s*lbs?[.]?\s*\d+(?:[.]\d+)?\s*oz[.]?"), 16, "ounces"),
+)
+_BOTH_UNITS = (
+    "{{v}}.str.extract('([0-9]+)[^0-9]*([0-9]*[.]?[0-9]*)').replace(['', '.'], 0).astype(float) "
+    "@ [{n}, 1]"
+)
+#: A number with a unit of letters, or of a ratio.
+_WITH_UNIT = re.compile(r"[+-]?\d+(?:[.]\d+)?\s*([A-Za-z\u00b5\u03bc\u00b0%]+(?:/[A-Za-z0-9]+)?)")
+#: Sizes of units that measure the same. An m is a minute, a month or a metre.
+_SIZES = (
+    dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0)
+    | dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0)
+    | dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0)
+    | {"ms": 0.001},
+    dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 1.0)
+    | dict.fromkeys(("d", "day", "days"), 24.0)
+    | dict.fromkeys(("w", "wk", "wks", "week", "weeks"), 168.0)
+    | dict.fromkeys(("mo", "mos", "month", "months"), 730.5)
+    | dict.fromkeys(("y", "yr", "yrs", "year", "years"), 8766.0)
+    | dict.fromkeys(("min", "mins", "minute", "minutes"), 1 / 60)
+    | dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1 / 3600),
+    {"m": 1.0, "mo": 1.0, "y": 12.0, "yr": 12.0, "yrs": 12.0},
+    {"nm": 1e-6, "um": 1e-3, "mm": 1.0, "cm": 10.0, "dm": 100.0, "m": 1e3, "km": 1e6}
+    | dict.fromkeys(("in", "inch", "inches"), 25.4)
+    | dict.fromkeys(("ft", "foot", "feet"), 304.8),
+    {"ng": 1e-9, "ug": 1e-6, "mcg": 1e-6, "mg": 1e-3, "g": 1.0, "kg": 1e3}
+    | dict.fromkeys(("lb", "lbs"), 453.59237)
+    | {"oz": 28.349523125, "st": 6350.29318},
+    {"ul": 1e-6, "ml": 1e-3, "cl": 1e-2, "dl": 0.1, "l": 1.0},
+)
+_UNITS = frozenset(
+    {"c", "f", "%", "bp", "kb", "mb", "gb", "iu", "u", "mol", "mmol", "umol", "nmol"}
+)
+
+
+class Quantities(NamedTuple):
+    """Kind of the texts, the unit of their numbers, and a pandas expression; "" if there is none.
+
+    The placeholders of the expression are those of `WrittenColumn.rewritten`.
+    """
+
+    kind: str
+    unit: str
+    change: str
+
+
+def refuse_quantities(column: WrittenColumn, text: Array, group: str, remedy: str) -> None:
+    """Refuse texts (m,) that are quantities in several forms; "" is missing.
+
+    `group` is "class" or "group"; `remedy` is the advice for names.
+
+    Raises
+    ------
+    InputError
+        At least `FEWEST` different texts are numbers with signs, multiples or units.
+    """
+    distinct = sorted({*map(str, text.tolist())} - {""})
+    has_plain = any(map(is_numeral, distinct))
+    found = quantities_of(distinct) if len(distinct) >= FEWEST_SIGNED else None
+    if found is None or (len(distinct) < FEWEST and not (has_plain and found.kind == SIGNED)):
+        return
+    shown = abbreviate(map(repr, _examples(distinct)), 4)
+    how = (
+        f"As {found.unit}: {column.rewritten(found.change)}."
+        if found.change
+        else "Write all of them as numbers of one unit, without the unit."
+    )
+    raise InputError(
+        f"Values of {column.called} are {found.kind} ({shown}): {len(distinct)} different values, "
+        f"so each would be its own {group}. {how} If they are names, {remedy}."
+    )
+
+
+def _examples(distinct: list[str]) -> list[str]:
+    """Sort texts so that the first ones have different forms."""
+    by_form: dict[str, list[str]] = {}
+    for text in distinct:
+        by_form.setdefault(re.sub(r"[\d.,]+", "0", text), []).append(text)
+    firsts = [texts[0] for texts in by_form.values()]
+    return [*firsts, *(text for texts in by_form.values() for text in texts[1:])]
+
+
+def quantities_of(distinct: list[str]) -> Quantities | None:
+    r"""Return the kind of quantities that all texts are; None for other text.
+
+    >>> import pandas as pd
+    >>> def numbers(texts):
+    ...     return eval(quantities_of(texts).change.format(p="pd", v="pd.Series(texts)")).tolist()
+    >>> numbers(["(12.3)", "4.5"]), numbers(["12.3-", "4.5"]), numbers(["50K", "1.5M", "7"])
+    ([-12.3, 4.5], [-12.3, 4.5], [50000.0, 1500000.0, 7.0])
+    >>> numbers(["5'4\"", "6'"]), numbers(["2 d", "5 h"]), quantities_of(["B 1", "B 2"])
+    ([64.0, 72.0], [48.0, 5.0], None)
+    """
+    if any(map(_NEGATIVE.fullmatch, distinct)) and all(
+        _NEGATIVE.fullmatch(text) or _AMOUNT.fullmatch(text) for text in distinct
+    ):
+        return _signed(distinct)
+    multiples = [_MULTIPLE.fullmatch(text) for text in distinct]
+    if all(multiples) and len({match[1].upper() for match in multiples if match}) > 1:
+        kind = "numbers, some of them with K, M or B for thousands, millions or billions"
+        return Quantities(kind, "plain numbers", _MULTIPLIED)
+    for pattern, n, smaller in _TWO_UNITS:
+        if all(map(pattern.fullmatch, distinct)):
+            return Quantities("numbers in two units", smaller, _BOTH_UNITS.format(n=n))
+    return _in_units(distinct)
+
+
+def _signed(distinct: list[str]) -> Quantities | None:
+    """Return amounts of which some are negative as in accounting; None if commas are unclear."""
+    bare = [re.sub("[^0-9.,]", "", text) for text in distinct]
+    meaning = meaning_of_commas(bare) if any("," in text for text in bare) else ""
+    marks = "{{v}}.str.replace('[^0-9.]', '', regex=True)"
+    if meaning in (DECIMAL, POINTS):
+        marks = "{{v}}.str.replace('[^0-9,]', '', regex=True).str.replace(',', '.')"
+    change = _SIGNED.replace("{marks}", marks).replace("{{", "{").replace("}}", "}")
+    return Quantities(SIGNED, "negative numbers", change)
+
+
+def _in_units(distinct: list[str]) -> Quantities | None:
+    """Return numbers with different units; None if they have one unit, or other text."""
+    matches = [match for text in distinct if (match := _WITH_UNIT.fullmatch(text))]
+    others = [text for text in distinct if _WITH_UNIT.fullmatch(text) is None]
+    feet = [text for text in others if any(p.fullmatch(text) for p, *_ in _TWO_UNITS)]
+    counts = Counter(match[1].lower() for match in matches)
+    are_known = all("/" in u or u in _UNITS or any(u in sizes for sizes in _SIZES) for u in counts)
+    if len(feet) < len(others) or len(counts) + bool(feet) < 2 or not counts or not are_known:
+        return None
+    kind = f"numbers in different units: {', '.join([*counts, *(['two units'] if feet else [])])}"
+    sizes = next((sizes for sizes in _SIZES if sizes.keys() >= counts.keys()), {})
+    if feet or not sizes:
+        return Quantities(kind, "", "")
+    smallest = min(counts, key=sizes.__getitem__)
+    if len({sizes[unit] for unit in counts}) == 1:  # "5 h" and "5 hours"
+        smallest = next(iter(counts))
+    ratios = {unit: round(sizes[unit] / sizes[smallest], 9) for unit in counts}
+    change = (
+        "{p}.to_numeric({v}.str.extract('([0-9.+-]+)', expand=False), errors='coerce') * "
+        f"{{v}}.str.lower().str.extract('([a-z]+) *$', expand=False).map({{{ratios!r}}})"
+    )
+    return Quantities(kind, f"numbers of the unit {smallest}", change)

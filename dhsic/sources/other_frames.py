@@ -1,0 +1,98 @@
+"""Frames of polars, pyarrow, narwhals and dask, which are read as pandas objects.
+
+They have no index, so advice in terms of pandas begins with their conversion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dhsic._typing import Array
+from dhsic.errors import InputError
+
+#: Key of the attributes of a converted frame: the Python code that converts it, for messages.
+CONVERSION = "dhsic_conversion"
+#: Code that converts an object {x}, by package.
+_CODE = {
+    "polars": "pandas.DataFrame({x}.to_dict(as_series=False))",
+    "pyarrow": "{x}.to_pandas()",
+    "narwhals": "{x}.to_pandas()",
+    "dask": "{x}.compute()",
+}
+
+
+def in_pandas(data: Any) -> Any:
+    """Convert a frame or series of another package to pandas; return other objects unchanged.
+
+    Nulls become NaN or None, and an Enum of polars an ordered categorical. Frames of dask are
+    computed.
+    """
+    package = type(data).__module__.partition(".")[0].replace("dask_expr", "dask")
+    if package not in _CODE:
+        return data
+    if package == "dask":
+        return _marked(data.compute(), package) if hasattr(data, "map_partitions") else data
+    if hasattr(data, "collect"):
+        raise InputError("A polars LazyFrame is a query, not data. Pass its .collect().")
+    if package != "polars":
+        return _marked(data.to_pandas(), package) if hasattr(data, "to_pandas") else data
+    if hasattr(data, "columns"):
+        frame = pd.DataFrame({name: _of_polars(data[name]) for name in data.columns})
+        return _marked(frame, package)
+    return pd.Series(_of_polars(data), name=data.name or None)
+
+
+def _marked(data: Any, package: str) -> Any:
+    """Convert decimal numbers to floats, and record the code of the conversion."""
+    if isinstance(data, pd.DataFrame):
+        for name, kind in data.dtypes.items():
+            if getattr(kind, "kind", "") == "O":
+                data[name] = _as_floats(data[name])
+        data.attrs[CONVERSION] = _CODE[package]
+        return data
+    return _as_floats(data) if isinstance(data, pd.Series) else data
+
+
+def _as_floats(series: Any) -> Any:
+    """Convert a series of decimal numbers to floats; return others unchanged."""
+    kind = pd.api.types.infer_dtype(series, skipna=True)
+    return series.astype(float) if kind == "decimal" else series
+
+
+def _of_polars(series: Any) -> Array | pd.Categorical:
+    """Return the values of a polars series; decimal numbers and null columns become floats."""
+    kind = str(series.dtype)
+    if kind.startswith("Enum"):
+        return pd.Categorical(series.to_numpy(), series.dtype.categories.to_list(), ordered=True)
+    is_float = kind.startswith("Decimal") or kind == "Null"
+    return np.asarray(series.cast(float).to_numpy() if is_float else series.to_numpy())
+
+
+def code_of(data: Any, name: str) -> str:
+    """Return Python code for a pandas object: its name, or the conversion of the user's object."""
+    conversion = getattr(data, "attrs", {}).get(CONVERSION, "{x}")
+    return str(conversion).format(x=name)
+
+
+def columns_of(data: Any, name: str) -> str:
+    """Return Python code for an object whose columns `pandas.Series` reads, as those of polars."""
+    code = code_of(data, name)
+    return name if code == _CODE["polars"].format(x=name) else code
+
+
+@contextmanager
+def converted_first(data: Any, name: str) -> Iterator[None]:
+    """Add the conversion of the user's frame, called `name`, to advice in terms of pandas."""
+    try:
+        yield
+    except InputError as error:
+        code = code_of(data, name)
+        if code == name or not re.search(rf"\b{name}[.\[]", str(error)):
+            raise
+        raise InputError(f"{error} This code is for pandas: begin with {name} = {code}.") from error

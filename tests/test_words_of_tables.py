@@ -1,0 +1,106 @@
+"""Words of clinical tables: events, and names of classes that are also words for missing values."""
+
+import re
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import run, told
+
+import dhsic
+from dhsic.independence import test_features as features_tested
+
+M, D = 80, 4
+RNG = np.random.default_rng(8)
+X = RNG.normal(size=(M, D))
+EVENT = X[:, 1] + 0.5 * RNG.normal(size=M) > 0
+TIME = np.round(RNG.exponential(size=M) * np.exp(-X[:, 1]) + 0.01, 3)
+IDS = [f"s{i}" for i in range(M)]
+CLASS = np.digitize(X[:, 1], [-0.5, 0.5])
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame(X, pd.Index(IDS, name="id")).add_prefix("g").to_csv("x.csv")
+    return lambda **columns: pd.DataFrame({"id": IDS, **columns}).to_csv("l.csv", index=False)
+
+
+def output_of(*options, code=0):
+    return told(run("test", "x.csv", "--labels", "l.csv", *options, code=code))
+
+
+@pytest.mark.filterwarnings("ignore:The events")
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("dead", "alive"), ("Deceased", "Living"), ("1:DECEASED", "0:LIVING")),
+        *(("event", "censored"), ("1:Recurred/Progressed", "0:DiseaseFree")),
+        *(("relapse", "no relapse"), ("progressed", "not progressed"), ("yes", "no")),
+    ],
+)
+def test_words_for_events_are_read(words):
+    events = np.where(EVENT, *words)
+    by_word = features_tested(X, TIME, event=events)
+    np.testing.assert_array_equal(by_word.p_values, features_tested(X, TIME, event=EVENT).p_values)
+
+
+def test_words_for_events_are_told():
+    with pytest.warns(UserWarning, match="'dead' is read as an observed event, and 'alive'"):
+        features_tested(X, TIME, event=np.where(EVENT, "dead", "alive"))
+
+
+@pytest.mark.parametrize("words", [("1:LIVING", "0:DECEASED"), ("DOD", "NED")])
+def test_other_words_for_events_have_a_command_each(words, write):
+    write(time=TIME, died=np.where(EVENT, *words))
+    said = output_of("--target", "time", "--event", "died", code=2)
+    commands = re.findall(
+        r"If '(.*?)' means that the event was observed: python( -c \".*?\")", said
+    )
+    assert {word for word, _ in commands} == {*words}
+    command = dict(commands)[words[0]]
+    subprocess.run(["bash", "-c", shlex.quote(sys.executable) + command], check=True)
+    np.testing.assert_array_equal(pd.read_csv("NEW.csv")["died"], EVENT)
+
+
+def test_weights_with_decimal_commas_have_a_command(write):
+    weights = np.round(RNG.uniform(0.5, 2, size=M), 2)
+    write(y=X[:, 1], w=[str(weight).replace(".", ",") for weight in weights])
+    said = output_of("--target", "y", "--weights", "w", code=2)
+    command = re.search(r'no other marks: python( -c ".*?to_csv.*?")', said)[1]
+    subprocess.run(["bash", "-c", shlex.quote(sys.executable) + command], check=True)
+    np.testing.assert_array_equal(pd.read_csv("NEW.csv")["w"], weights)
+    assert "NEW.csv" in said
+
+
+def test_weights_with_decimal_commas_have_an_expression_in_python():
+    weights = np.round(RNG.uniform(0.5, 2, size=M), 2)
+    text = np.array([str(weight).replace(".", ",") for weight in weights])
+    with pytest.raises(dhsic.InputError, match="numbers with commas") as error:
+        features_tested(X, X[:, 1], sample_weight=text)
+    code = re.search(r"no other marks: pass (.*)\.$", str(error.value))[1]
+    numbers = eval(code, {"pandas": pd, "sample_weight": text})
+    np.testing.assert_array_equal(
+        features_tested(X, X[:, 1], sample_weight=numbers).p_values,
+        features_tested(X, X[:, 1], sample_weight=weights).p_values,
+    )
+
+
+@pytest.mark.parametrize("word", ["NONE", "None", "NA", "nan", "NULL", "N/A"])
+def test_names_of_classes_that_mean_missing_are_told_with_their_rows(word, write):
+    n = int((CLASS == 0).sum())
+    write(y=np.array([word, "MILD", "SEVERE"])[CLASS])
+    said = output_of("--target", "y", code=2)
+    note = f"'{word}' ({n} of {M}) in labels 'y' is read as missing"
+    assert note in said
+    assert note in output_of("--target", "y", "--drop-missing")
+    option = re.search(r"name of a class, pass (--not-na \S+?)\.? ", f"{said} ")[1]
+    assert f"3 classes {word} ({n})" in output_of("--target", "y", *option.split()) or n < M / 3
+
+
+def test_numbers_without_a_value_are_no_names(write):
+    write(y=np.where(np.arange(M) == 3, "NA", X[:, 1].astype(str)))
+    assert "is read as missing" not in output_of("--target", "y", code=2)
