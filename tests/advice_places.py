@@ -190,7 +190,7 @@ ON_WEIGHTS = """
 
 #: Advice about weights of samples in selections.
 ON_WEIGHTED_SELECTIONS = """
-    selectors/kernel.py: KernelSelector.check_weights
+    methods/kernel.py: KernelSelector.check_weights
 """
 
 #: Advice about several files that are one matrix.

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from faults.network import disk, link, resize
 from faults.processes import Processes, await_worker, until
-from faults.selecting import ENDS, Selection, write_problem
+from faults.selections import ENDS, Selection, write_problem
 from faults.tasks import MIB, add_slowly, greedy_columns, slow_gram
 from numpy.testing import assert_array_equal
 from suites.runtime import Ramp
