@@ -116,7 +116,7 @@ def scaling_of(X, width=None):
 
 def check(X):
     scaling, source = scaling_of(X)
-    scaling.check("mean", source, standardize=True, has_bandwidth=True, n_samples=len(X))
+    scaling.check("mean", source, standardize=True, has_bandwidth=True, n_samples=source.n_samples)
 
 
 @pytest.mark.parametrize("name", [*CODED, "cells", "images"])

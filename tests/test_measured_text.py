@@ -181,10 +181,10 @@ def test_quantities_in_python_become_numbers_by_the_expression(kind):
 
 
 @pytest.mark.parametrize(
-    "forms", [("{n} cm", "5' {n}\""), ("{n} mg/dL", "{n} mmol/L")], ids=["heights", "ratios"]
+    "forms", [("{n} cm", "5' {inches}\""), ("{n} mg/dL", "{n} mmol/L")], ids=["heights", "ratios"]
 )
 def test_units_that_cannot_be_converted_are_listed(forms):
-    given = [forms[i % 2].format(n=n) for i, n in enumerate(NUMBERS)]
+    given = [forms[i % 2].format(n=n, inches=n % 12) for i, n in enumerate(NUMBERS)]
     with pytest.raises(dhsic.InputError, match="numbers in different units") as error:
         dhsic.test_features(X, np.array(given, dtype=object))
     assert "Write all of them as numbers of one unit" in str(error.value)

@@ -268,6 +268,10 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
         f"; not features: {abbreviate(source.not_features)}" if source.not_features else ""
     )
     say("data", f"{short_name(job.path)}: {size}, {np.dtype(source.dtype).name}{not_features}")
+    if levels := [(j, of) for j, of in source.levels.items() if of]:
+        called = source.feature_names()
+        names = (f"{j if called is None else called[j]} ({len(of)})" for j, of in levels)
+        say("columns", f"categories, without order (number of levels): {abbreviate(names, 8)}")
     if filtered.left_out:
         say("filters", filters_told(filtered.left_out))
     if source.counted:

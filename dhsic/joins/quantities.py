@@ -45,8 +45,8 @@ _MULTIPLIED = (
 _TWO_UNITS = (
     (
         re.compile(
-            r"\d+\s*(?:['\u2032\u2019]|ft[.]?|feet|foot)\s*"
-            r"(?:\d+(?:[.]\d+)?\s*(?:[\"\u2033\u201d]|''|in[.]?|inch|inches)?)?"
+            r"\d{1,2}\s*(?:['\u2032\u2019]|ft[.]?|feet|foot)\s*"
+            r"(?:(?:\d|1[01])(?:[.]\d+)?\s*(?:[\"\u2033\u201d]|''|in[.]?|inch|inches)?)?"
         ),
         12,
         "inches",

@@ -79,6 +79,9 @@ MOST_LEVELS = 40
 SCALE_CODES = (*DIGITS[::-1], *POSITIVE)
 #: Number added to labels so that none of them is a code.
 SHIFT = 100
+#: Magnitude of codes from which on labels are halved instead, because an addition would round
+#: their differences away.
+HUGE = 1e12
 #: Codes after such an addition: a caller who adds it takes the code for a value.
 SHIFTED = frozenset({1, *(code + SHIFT for code in MISSING_CODES if code > 0)})
 #: Pattern of numbers as people write them: decimal commas, thousands separators, percent signs.
@@ -314,8 +317,9 @@ def _refuse_codes(X: Any, what: str, values: Array, columns: Iterable[Array]) ->
     if not n_of:
         return
     code = next(iter(n_of))
+    change = f"+ {SHIFT if code > 0 else written(1 - code)}" if abs(code) < HUGE else "/ 2"
     declared_values = (
-        f"pass {what} + {SHIFT if code > 0 else written(1 - code)}, which gives the same ranking"
+        f"pass {what} {change}, which gives the same ranking"
         if values.dtype.kind in "if"
         else f"give it another name, such as 'code {written(code)}'"
     )

@@ -39,9 +39,9 @@ MOST, OF_A_LEVEL, FEW, OF_FEW = 50, 5, 5, 2
 SEPARATED = re.compile(r"(.+)[_=:.][^_=:.]+")
 FEWEST_ONE_HOT, MOST_NAMED = 3, 4096
 #: Pattern of levels that begin with a number, perhaps after a sign or a currency, or with a month
-#: before a number; and of genotypes of letters.
+#: before a number; of durations of ISO 8601, such as PT5M; and of genotypes of letters.
 AMOUNT = re.compile(
-    r"[^\w]{0,3}\d.*|(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\W{0,2}\d.*|"
+    r"[^\w]{0,3}\d.*|[+-]?P(?=T?\d)(\d+([.,]\d+)?[YMWD])*(T(\d+([.,]\d+)?[HMS])+)?|(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\W{0,2}\d.*|"
     + LETTERS,
     re.IGNORECASE | re.DOTALL,
 )

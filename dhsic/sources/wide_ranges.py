@@ -84,7 +84,8 @@ def warn_of_spikes(scaling: Any, n_samples: int, names: Array | None) -> None:
         kurtosis = scaling.fourth_moment / np.square(variance) * share_present
         apart = np.abs(kurtosis * both / (1.0 - 3.0 * both) - 1.0)
         far = scaling.mean + np.copysign(scaling.max_abs / scaling.scale, scaling.mean)
-    at = np.flatnonzero((apart < ALIKE) & (p < 0.5) & (scaling.n_levels == 0))
+    is_told = (scaling.codes != 0) & (scaling.n_coded > 1)  # as a code for missing values
+    at = np.flatnonzero((apart < ALIKE) & (p < 0.5) & (scaling.n_levels == 0) & ~is_told)
     if not at.size:
         return
     n_far = np.rint(p[at] * share_present[at] * n_samples).astype(np.int64)
