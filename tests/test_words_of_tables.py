@@ -53,7 +53,7 @@ def test_words_for_events_are_told():
         features_tested(X, TIME, event=np.where(EVENT, "dead", "alive"))
 
 
-@pytest.mark.parametrize("words", [("1:LIVING", "0:DECEASED"), ("DOD", "NED")])
+@pytest.mark.parametrize("words", [("1:LIVING", "0:DECEASED"), ("LTFU", "AWD")])
 def test_other_words_for_events_have_a_command_each(words, write):
     write(time=TIME, died=np.where(EVENT, *words))
     said = output_of("--target", "time", "--event", "died", code=2)
