@@ -195,8 +195,8 @@ def test_records_are_censored_times_if_one_field_is_true_or_false():
 def test_weights_of_samples_are_refused_with_what_is_possible():
     y, weights = STATUS == "case", 1.0 + np.arange(M)
     for call in (
-        lambda: dhsic.BAHSIC(2, progress=False).fit(X, y, sample_weight=weights),
-        lambda: select(X, y, sample_weight=weights),
+        lambda: dhsic.SVMRFE(2, progress=False).fit(X, y, sample_weight=weights),
+        lambda: select(X, y, method="ccm", sample_weight=weights),
     ):
         with pytest.raises(InputError, match=r"sample_weight .* not .* label_kernel='balanced'"):
             call()

@@ -77,9 +77,11 @@ def selector_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]
 def method_of(selector: Method) -> tuple[str, Any, dict[str, Any]]:
     """Return the method name of a selector, its number of features, and its other parameters."""
     parameters = selector.get_params(deep=False)
+    kinds = [kind for kind, _ in METHODS.values()]
+    either = type(selector), *type(selector).__bases__  # an estimator is a subclass of its method
+    own = next((kind for kind in either if kind in kinds), None)
     for method, (kind, fixed) in METHODS.items():
-        is_kind = kind in (type(selector), *type(selector).__bases__)  # an estimator is both
-        if is_kind and fixed.items() <= parameters.items():
+        if kind is own and fixed.items() <= parameters.items():
             free = {k: v for k, v in parameters.items() if k not in fixed}
             return method, free.pop("n_features_to_select"), free
     raise TypeError(f"{type(selector).__name__} is not a method of METHODS.")
