@@ -131,7 +131,7 @@ class Scaling:
         """
         if not codes_checked:
             refuse_sentinels(Sentinels(self.codes, self.n_coded, self.nearest, self.ends), source)
-            warn_of_spikes(self, n_samples, source.feature_names())
+            warn_of_spikes(self, n_samples, source.feature_names)
         n = int((self.n_missing > 0).sum())
         if missing == "error" and n:
             raise InputError(

@@ -11,6 +11,7 @@ largest scaled value determines the mean fourth power.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,15 +66,15 @@ def _without_resolution(raw: Array, scaling: Any) -> Index:
     return np.flatnonzero((small < RESOLVED * largest) & (scaling.std > 0))
 
 
-def warn_of_spikes(scaling: Any, n_samples: int, names: Array | None) -> None:
+def warn_of_spikes(scaling: Any, n_samples: int, names_of: Callable[[], Array | None]) -> None:
     """Warn of features in which a few values are so far away that all others are nearly equal.
 
     Parameters
     ----------
     scaling : dhsic.sources.scaling.Scaling
         Scaling of all features, measured on `n_samples` samples.
-    names : (d,) array of str or None
-        Names of the features.
+    names_of : callable
+        Returns the names of the features, (d,) str, or None; called only for a warning.
     """
     share_present = 1.0 - scaling.n_missing / n_samples
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -88,6 +89,7 @@ def warn_of_spikes(scaling: Any, n_samples: int, names: Array | None) -> None:
     at = np.flatnonzero((apart < ALIKE) & (p < 0.5) & (scaling.n_levels == 0) & ~is_told)
     if not at.size:
         return
+    names = names_of()
     n_far = np.rint(p[at] * share_present[at] * n_samples).astype(np.int64)
     listed = abbreviate(
         (
