@@ -50,6 +50,7 @@ from dhsic.joins.frame_rows import names_of
 from dhsic.joins.labels import Labelled
 from dhsic.joins.places import chromosome_codes
 from dhsic.kernels.statistic import Statistic, zero_upper
+from dhsic.linalg.covariates import project_out
 from dhsic.linalg.quadratic import add_products
 from dhsic.linalg.residual_covariance import ResidualCovariance
 from dhsic.memory import VECTORS, MemoryEstimate, resident_bytes, task_bytes
@@ -456,13 +457,13 @@ def residuals_by_chromosome(
     nowhere = np.arange(0) if unplaced is None else unplaced
     if nowhere.size:
         total -= Statistic(product(reader, Relate(ploidy), nowhere)).to_dense()
-    targets = [_without(Q, columns) for columns in targets]
-    penalties = _best_penalties(_without(Q, _without(Q, total).T), targets, Q.shape[1])
+    targets = [project_out(Q, columns) for columns in targets]
+    penalties = _best_penalties(project_out(Q, project_out(Q, total).T), targets, Q.shape[1])
     for features in [*chromosomes, nowhere] if nowhere.size else chromosomes:
         K = total
         if features is not nowhere:
             K = total - Statistic(product(reader, Relate(ploidy), features)).to_dense()
-        K = _without(Q, _without(Q, K).T)
+        K = project_out(Q, project_out(Q, K).T)
         size = float(np.trace(K)) / len(K)
         yield (
             features,
@@ -512,8 +513,3 @@ def reml_penalty(values: Float, squares: Float, q: int) -> float:
     near = (max(power - STEP, POWERS[0]), min(power + STEP, POWERS[-1]))
     found = minimize_scalar(minus_likelihood, bounds=near, method="bounded")
     return float(10.0**found.x)
-
-
-def _without(Q: Float, B: Float) -> Float:
-    """Residuals of the columns of B after projection on Q."""
-    return np.asarray(B - Q @ (Q.T @ B))

@@ -77,7 +77,7 @@ ON_ESTIMATES = """
     kernels/real_labels.py: _numbers
     matrix.py: _sigma
     memory.py: MemoryEstimate.check
-    pairs/test.py: Forecast.check PairTest.check check_main
+    pairs/test.py: Forecast.check PairTest.check check_main check_columns
     plans/__init__.py: _check_reach plan plan_of
     relatedness.py: ComponentsRequest._check _components chromosomes_of
 """
@@ -260,7 +260,6 @@ VALIDATION = frozenset(
         joins/sample_weights.py: read_weights
         kernels/__init__.py: resolve_kernel
         kernels/bandwidth.py: resolve_bandwidth
-        pairs/marginal_test.py: MarginalTest.check
         kernels/counting.py: check_lengths
         kernels/dot.py: Polynomial.__post_init__
         kernels/radial.py: InverseDistance.__post_init__ RationalQuadratic.__post_init__

@@ -3,7 +3,8 @@
 A pattern is a test of a file, with the beginning of its parameters. The tests of a file that are
 not listed run by default.
 """
-# ruff: noqa: E501
+
+from collections import Counter
 
 #: Beginnings of node identifiers, without the folder.
 SLOW_CASES = (
@@ -161,250 +162,332 @@ SLOW_CASES = (
     "test_whole_numbers.py::test_features_that_follow_a_whole_number_are_found_as_of_real_values[scores",
 )
 
-#: Tests with many cases, and beginnings of the parameters of those that run by default.
+#: Tests with many cases, by file, and beginnings of the parameters of those that run by default.
 KEPT_CASES = {
-    "test_anndata.py::test_sparse_matrices_rank_as_dense_ones": ("[csr_matrix-3",),
-    "test_bahsic.py::test_block_splitting_does_not_change_the_ranking": ("[linear]",),
-    "test_blocks.py::test_p_values_of_few_blocks_are_exact": ("[within1",),
-    "test_censored.py::test_level_of_null_features": (
-        "[False-0.5",
-        "[False-0.8",
-        "[True-0.8",
-    ),
-    "test_changed_data.py::test_altered_data_are_found_or_are_the_same": (
-        "[numpy-1",
-        "[v2-2]",
-        "[v3-2]",
-        "[vcz-1]",
-        "[vcz-2]",
-        "[zip-1]",
-        "[zip-2]",
-    ),
-    "test_changed_data.py::test_what_a_ranking_does_not_depend_on_may_change": ("[alleles",),
-    "test_column_advice.py::test_features_with_marks_are_written_as_numbers_by_the_command": (
-        "[blank]",
-    ),
-    "test_column_advice.py::test_labels_with_marks_are_written_as_numbers_by_the_command": (
-        "[blank]",
-    ),
-    "test_column_advice.py::test_names_of_features_that_repeat_are_made_unique_and_stay": (
-        "[\\t]",
-    ),
-    "test_columns.py::test_results_are_the_same": ("[plain]",),
-    "test_columns.py::test_workers_write_what_a_store_says_where_they_see_the_result": ("[False]",),
-    "test_contributing.py::test_a_kernel_of_other_sums": ("[fohsic]",),
-    "test_criteria.py::test_more_missing_values_in_one_class_are_no_dependence": ("[genotypes-n",),
-    "test_cv.py::test_scores_are_those_of_a_ranking_in_each_fold": ("[FOHSIC]",),
-    "test_genotypes.py::test_features_that_lack_values_by_label_are_named": (
-        "[median-c",
-        "[median-t",
-    ),
-    "test_genotypes.py::test_more_missing_calls_in_one_class_are_no_association": (
-        "[False-0.5-c",
-        "[False-0.5-u",
-        "[False-median-u",
-        "[True-multiscale-c",
-        "[True-multiscale-u",
-    ),
-    "test_genotypes.py::test_one_copy_of_males_written_as_two_is_told": ("[23-0.93",),
-    "test_given_others.py::test_same_bits_everywhere": ("[3-lowra",),
-    "test_h5ad.py::test_an_object_ranks_as_its_matrix": ("[csr_arr",),
-    "test_h5ad.py::test_every_layout_ranks_as_the_matrix": ("[csr_mat",),
-    "test_holdout.py::test_it_is_a_selection_on_some_and_tests_on_others": ("[selector1",),
-    "test_hsic_test.py::test_confounders": ("[unbiased-p",),
-    "test_joined_formats.py::test_files_rank_as_the_merged_file_everywhere": ("[16.bgen",),
-    "test_joined_formats.py::test_samples_are_matched_by_name": ("[8.bgen]",),
-    "test_joins.py::test_numbers_of_rows_are_no_names_and_a_column_of_both_tables_is": ("[csv-1]",),
-    "test_lazy.py::test_a_run_is_resumed_to_the_same_bits": (
-        "[0.25-14",
-        "[0.25-19",
-    ),
-    "test_likeness.py::test_ids_written_otherwise_are_made_the_same_by_the_command": (
-        "[files in the data-#",
-    ),
-    "test_likeness.py::test_ids_written_otherwise_are_made_the_same_in_python": (
-        "[an X of",
-        "[fractio",
-        "[some wi",
-        "[zeros a",
-        "[zeros in the d",
-    ),
-    "test_lowrank_runs.py::test_a_run_is_not_resumed_with_another_tolerance_or_seed": ("[measure",),
-    "test_lowrank_runs.py::test_every_kind_of_round_agrees": (
-        "[measured-as they are,",
-        "[measured-p",
-        "[populations-as they are, l",
-        "[populations-as they are, p",
-        "[populations-biased ",
-        "[populations-g",
-        "[populations-linear]",
-        "[populations-p",
-    ),
-    "test_lowrank_runs.py::test_tall_data_are_ranked_as_by_definition": (
-        "[gaussian-u",
-        "[linear-u",
-        "[polynomial-u",
-    ),
-    "test_lowrank_runs.py::test_threads_and_workers_give_the_same_bits": (
-        "[measured-l",
-        "[populations-l",
-    ),
-    "test_measured_text.py::test_labels_of_tables_become_numbers_by_the_command": ("[clock]",),
-    "test_missing_labels.py::test_names_stay_apart_that_python_reads_as_one_number": ("[names2-",),
-    "test_missing_labels.py::test_select_refuses_and_says_both_ways": ("[plink]",),
-    "test_mixed.py::test_p_values_are_uniform_without_dependence": ("[classes",),
-    "test_more_kernels.py::test_ranking_is_that_of_the_definition_where_float32_is_used": (
-        "[biased-laplace-",
-        "[unbiased-laplace-",
-    ),
-    "test_more_kernels.py::test_threads_and_a_cluster_give_the_same_bits": (
-        "[delta]",
-        "[laplace-",
-        "[ridge]",
-    ),
-    "test_multiscale.py::test_p_values_are_those_of_permutations": ("[no ties",),
-    "test_multiscale.py::test_p_values_of_noise_are_uniform": (
-        "[real-no",
-        "[two-los",
-    ),
-    "test_ordinal.py::test_every_command_takes_an_order_and_says_so": (
-        "[plan]",
-        "[test]",
-    ),
-    "test_packing.py::test_a_path_gives_what_xarray_reads": ("[uint8, offset-2",),
-    "test_packing.py::test_the_command_line_leaves_out_samples_without_a_label": ("[3-group",),
-    "test_plan.py::test_rounds_and_bytes_are_those_of_the_run": (
-        "[{'kerne",
-        "[{'label",
-        "[{'metho",
-        "[{'solver': 'exact', 'kernel': 'p",
-        "[{'solver': 'lowrank', 'k",
-    ),
-    "test_python_advice.py::test_other_types_of_arrow_are_converted_by_the_command": (
-        "[parquet-l",
-    ),
-    "test_quality_filters.py::test_names_that_the_data_lack_are_counted": ("[--extra",),
-    "test_relatedness.py::test_features_of_many_values_are_calibrated_as_those_of_few": (
-        "[unbiase",
-    ),
-    "test_same_everywhere.py::test_same_bits": (
-        "[1-exact ",
-        "[1-fohsi",
-        "[1-linea",
-        "[1-low r",
-        "[1-svm-r",
-        "[2-fohsi",
-        "[2-linea",
-        "[2-weigh",
-        "[3-exact ",
-        "[5-exact",
-        "[5-linea",
-        "[5-svm-r",
-    ),
-    "test_same_samples.py::test_copies_are_told_by_every_function": ("[test_fe",),
-    "test_same_samples.py::test_copies_are_told_in_every_format_until_they_are_left_out": (
-        "[test]",
-    ),
-    "test_sentinels.py::test_a_code_in_features_is_refused_by_name_value_and_count": ("[99999]",),
-    "test_sentinels.py::test_codes_that_stand_apart_in_few_features_are_told_with_an_option": (
-        "[-1 of i",
-    ),
-    "test_sentinels.py::test_counts_of_features_have_no_codes": ("[0.5]",),
-    "test_sentinels.py::test_fill_values_of_programs_are_refused_and_declared": (
-        "[float32",
-        "[float64--999",
-        "[float64-1",
-    ),
-    "test_sentinels.py::test_minus_one_beside_classes_from_zero_is_told": ("[2]",),
-    "test_sentinels.py::test_negative_codes_beside_values_from_0_on_are_refused_in_few_features": (
-        "[4-1--99",
-        "[500-1--8",
-        "[500-1--9",
-        "[500-14--8",
-        "[500-2--9",
-        "[75-1--7",
-        "[75-14--7",
-    ),
-    "test_sentinels.py::test_text_in_a_covariate_of_numbers_is_counted_named_and_left_out": (
-        "[('n/a '",
-    ),
-    "test_several_answers.py::test_numbers_of_two_sites_have_a_command_for_each_reading": (
-        "[;-True]",
-    ),
-    "test_several_answers.py::test_several_answers_become_columns_of_0_and_1": ("[;-,3]",),
-    "test_sexes.py::test_a_trait_that_depends_on_sex_alone_has_no_hits_on_x": ("[Dataset",),
-    "test_sklearn.py::test_sparse_matrices_stay_sparse_there_and_back": ("[csr_arr",),
-    "test_spatial.py::test_sparse_on_disk_has_the_bits_of_dense_in_memory": ("[csc_mat",),
-    "test_stability.py::test_a_class_of_three_is_a_class_in_every_part": ("[str]",),
-    "test_storage.py::test_methods_that_keep_arrays_go_on_at_a_url": ("[ccm]",),
-    "test_subset.py::test_workers_rank_as_threads_do": ("[store]",),
-    "test_survival.py::test_it_covers_what_is_lost_and_not_by_much": ("[0-0.999",),
-    "test_suspects.py::test_numbers_of_rows_are_refused_in_frames_and_typed_tables": (
-        "[falling",
-        "[timesta",
-    ),
-    "test_tables.py::test_parts_make_the_same_table": (
-        "[.json]",
-        "[.parque",
-    ),
-    "test_targets.py::test_several_names_are_one_target": ("[csv]",),
-    "test_text_tables.py::test_commas_mean_what_all_values_say_and_the_remedy_works": (
-        "[written0-numbers0-,",
-        "[written2-numbers2-,",
-        "[written3-numbers3-,",
-        "[written3-numbers3-;",
-        "[written4-numbers4-;",
-        "[written6-numbers6-\\",
-    ),
-    "test_text_tables.py::test_the_command_for_german_numbers_leaves_other_columns": ("[30-,]",),
-    "test_turned_tables.py::test_a_row_of_parquet_is_found_after_the_command": ("[parquet-F",),
-    "test_turns.py::test_a_run_that_goes_on_tells_the_same_turns": ("[polynomial-e",),
-    "test_values.py::test_a_lone_code_among_imputed_dosages_is_refused": ("[-2]",),
-    "test_values.py::test_a_store_that_is_looked_at_whole_is_read_once": ("[None-in",),
-    "test_values.py::test_dosages_keep_their_scale_and_nothing_else_does": (
-        "[ccm]",
-        "[fohsic]",
-    ),
-    "test_values_as_written.py::test_commands_in_sentences_are_the_same_in_every_command": (
-        "[plan]",
-    ),
-    "test_values_as_written.py::test_dates_are_refused_and_the_command_makes_days_of_them": (
-        "[days and months---t",
-        "[digits---t",
-    ),
-    "test_values_as_written.py::test_minus_one_below_grades_is_told_with_the_option_that_declares_it": (
-        "[--covar",
-    ),
-    "test_values_as_written.py::test_thousands_in_features_are_refused_and_both_commands_work": (
-        "[\\t]",
-    ),
-    "test_values_as_written.py::test_thousands_in_labels_and_covariates_are_refused_and_both_commands_work": (
-        "[--targe",
-    ),
-    "test_variants.py::test_pass_only_ranks_what_bcftools_would_keep": ("[more2]",),
-    "test_weighting.py::test_threads_and_dask_agree_to_the_last_bit": ("[eq. 17]",),
-    "test_weights.py::test_a_weight_of_zero_leaves_the_sample_out_to_the_bit": ("[three]",),
-    "test_weights.py::test_whole_weights_repeat_samples": ("[two]",),
-    "test_whole_numbers.py::test_every_command_has_a_label_kernel": ("[test]",),
-    "test_whole_numbers.py::test_features_that_differ_between_classes_called_by_numbers_are_found": (
-        "[10]",
-    ),
-    "test_whole_numbers.py::test_features_that_follow_a_whole_number_are_found_as_of_real_values": (
-        "[pain to",
-    ),
+    "test_anndata.py": {
+        "test_sparse_matrices_rank_as_dense_ones": ("[csr_matrix-3",),
+    },
+    "test_bahsic.py": {
+        "test_block_splitting_does_not_change_the_ranking": ("[linear]",),
+    },
+    "test_blocks.py": {
+        "test_p_values_of_few_blocks_are_exact": ("[within1",),
+    },
+    "test_censored.py": {
+        "test_level_of_null_features": (
+            "[False-0.5",
+            "[False-0.8",
+            "[True-0.8",
+        ),
+    },
+    "test_changed_data.py": {
+        "test_altered_data_are_found_or_are_the_same": (
+            "[numpy-1",
+            "[v2-2]",
+            "[v3-2]",
+            "[vcz-1]",
+            "[vcz-2]",
+            "[zip-1]",
+            "[zip-2]",
+        ),
+        "test_what_a_ranking_does_not_depend_on_may_change": ("[alleles",),
+    },
+    "test_column_advice.py": {
+        "test_features_with_marks_are_written_as_numbers_by_the_command": ("[blank]",),
+        "test_labels_with_marks_are_written_as_numbers_by_the_command": ("[blank]",),
+        "test_names_of_features_that_repeat_are_made_unique_and_stay": ("[\\t]",),
+    },
+    "test_columns.py": {
+        "test_results_are_the_same": ("[plain]",),
+        "test_workers_write_what_a_store_says_where_they_see_the_result": ("[False]",),
+    },
+    "test_contributing.py": {
+        "test_a_kernel_of_other_sums": ("[fohsic]",),
+    },
+    "test_criteria.py": {
+        "test_more_missing_values_in_one_class_are_no_dependence": ("[genotypes-n",),
+    },
+    "test_cv.py": {
+        "test_scores_are_those_of_a_ranking_in_each_fold": ("[FOHSIC]",),
+    },
+    "test_genotypes.py": {
+        "test_features_that_lack_values_by_label_are_named": (
+            "[median-c",
+            "[median-t",
+        ),
+        "test_more_missing_calls_in_one_class_are_no_association": (
+            "[False-0.5-c",
+            "[False-0.5-u",
+            "[False-median-u",
+            "[True-multiscale-c",
+            "[True-multiscale-u",
+        ),
+        "test_one_copy_of_males_written_as_two_is_told": ("[23-0.93",),
+    },
+    "test_given_others.py": {
+        "test_same_bits_everywhere": ("[3-lowra",),
+    },
+    "test_h5ad.py": {
+        "test_an_object_ranks_as_its_matrix": ("[csr_arr",),
+        "test_every_layout_ranks_as_the_matrix": ("[csr_mat",),
+    },
+    "test_holdout.py": {
+        "test_it_is_a_selection_on_some_and_tests_on_others": ("[selector1",),
+    },
+    "test_hsic_test.py": {
+        "test_confounders": ("[unbiased-p",),
+    },
+    "test_joined_formats.py": {
+        "test_files_rank_as_the_merged_file_everywhere": ("[16.bgen",),
+        "test_samples_are_matched_by_name": ("[8.bgen]",),
+    },
+    "test_joins.py": {
+        "test_numbers_of_rows_are_no_names_and_a_column_of_both_tables_is": ("[csv-1]",),
+    },
+    "test_lazy.py": {
+        "test_a_run_is_resumed_to_the_same_bits": (
+            "[0.25-14",
+            "[0.25-19",
+        ),
+    },
+    "test_likeness.py": {
+        "test_ids_written_otherwise_are_made_the_same_by_the_command": ("[files in the data-#",),
+        "test_ids_written_otherwise_are_made_the_same_in_python": (
+            "[an X of",
+            "[fractio",
+            "[some wi",
+            "[zeros a",
+            "[zeros in the d",
+        ),
+    },
+    "test_lowrank_runs.py": {
+        "test_a_run_is_not_resumed_with_another_tolerance_or_seed": ("[measure",),
+        "test_every_kind_of_round_agrees": (
+            "[measured-as they are,",
+            "[measured-p",
+            "[populations-as they are, l",
+            "[populations-as they are, p",
+            "[populations-biased ",
+            "[populations-g",
+            "[populations-linear]",
+            "[populations-p",
+        ),
+        "test_tall_data_are_ranked_as_by_definition": (
+            "[gaussian-u",
+            "[linear-u",
+            "[polynomial-u",
+        ),
+        "test_threads_and_workers_give_the_same_bits": (
+            "[measured-l",
+            "[populations-l",
+        ),
+    },
+    "test_measured_text.py": {
+        "test_labels_of_tables_become_numbers_by_the_command": ("[clock]",),
+    },
+    "test_missing_labels.py": {
+        "test_names_stay_apart_that_python_reads_as_one_number": ("[names2-",),
+        "test_select_refuses_and_says_both_ways": ("[plink]",),
+    },
+    "test_mixed.py": {
+        "test_p_values_are_uniform_without_dependence": ("[classes",),
+    },
+    "test_more_kernels.py": {
+        "test_ranking_is_that_of_the_definition_where_float32_is_used": (
+            "[biased-laplace-",
+            "[unbiased-laplace-",
+        ),
+        "test_threads_and_a_cluster_give_the_same_bits": (
+            "[delta]",
+            "[laplace-",
+            "[ridge]",
+        ),
+    },
+    "test_multiscale.py": {
+        "test_p_values_are_those_of_permutations": ("[no ties",),
+        "test_p_values_of_noise_are_uniform": (
+            "[real-no",
+            "[two-los",
+        ),
+    },
+    "test_ordinal.py": {
+        "test_every_command_takes_an_order_and_says_so": (
+            "[plan]",
+            "[test]",
+        ),
+    },
+    "test_packing.py": {
+        "test_a_path_gives_what_xarray_reads": ("[uint8, offset-2",),
+        "test_the_command_line_leaves_out_samples_without_a_label": ("[3-group",),
+    },
+    "test_plan.py": {
+        "test_rounds_and_bytes_are_those_of_the_run": (
+            "[{'kerne",
+            "[{'label",
+            "[{'metho",
+            "[{'solver': 'exact', 'kernel': 'p",
+            "[{'solver': 'lowrank', 'k",
+        ),
+    },
+    "test_python_advice.py": {
+        "test_other_types_of_arrow_are_converted_by_the_command": ("[parquet-l",),
+    },
+    "test_quality_filters.py": {
+        "test_names_that_the_data_lack_are_counted": ("[--extra",),
+    },
+    "test_relatedness.py": {
+        "test_features_of_many_values_are_calibrated_as_those_of_few": ("[unbiase",),
+    },
+    "test_same_everywhere.py": {
+        "test_same_bits": (
+            "[1-exact ",
+            "[1-fohsi",
+            "[1-linea",
+            "[1-low r",
+            "[1-svm-r",
+            "[2-fohsi",
+            "[2-linea",
+            "[2-weigh",
+            "[3-exact ",
+            "[5-exact",
+            "[5-linea",
+            "[5-svm-r",
+        ),
+    },
+    "test_same_samples.py": {
+        "test_copies_are_told_by_every_function": ("[test_fe",),
+        "test_copies_are_told_in_every_format_until_they_are_left_out": ("[test]",),
+    },
+    "test_sentinels.py": {
+        "test_a_code_in_features_is_refused_by_name_value_and_count": ("[99999]",),
+        "test_codes_that_stand_apart_in_few_features_are_told_with_an_option": ("[-1 of i",),
+        "test_counts_of_features_have_no_codes": ("[0.5]",),
+        "test_fill_values_of_programs_are_refused_and_declared": (
+            "[float32",
+            "[float64--999",
+            "[float64-1",
+        ),
+        "test_minus_one_beside_classes_from_zero_is_told": ("[2]",),
+        "test_negative_codes_beside_values_from_0_on_are_refused_in_few_features": (
+            "[4-1--99",
+            "[500-1--8",
+            "[500-1--9",
+            "[500-14--8",
+            "[500-2--9",
+            "[75-1--7",
+            "[75-14--7",
+        ),
+        "test_text_in_a_covariate_of_numbers_is_counted_named_and_left_out": ("[('n/a '",),
+    },
+    "test_several_answers.py": {
+        "test_numbers_of_two_sites_have_a_command_for_each_reading": ("[;-True]",),
+        "test_several_answers_become_columns_of_0_and_1": ("[;-,3]",),
+    },
+    "test_sexes.py": {
+        "test_a_trait_that_depends_on_sex_alone_has_no_hits_on_x": ("[Dataset",),
+    },
+    "test_sklearn.py": {
+        "test_sparse_matrices_stay_sparse_there_and_back": ("[csr_arr",),
+    },
+    "test_spatial.py": {
+        "test_sparse_on_disk_has_the_bits_of_dense_in_memory": ("[csc_mat",),
+    },
+    "test_stability.py": {
+        "test_a_class_of_three_is_a_class_in_every_part": ("[str]",),
+    },
+    "test_storage.py": {
+        "test_methods_that_keep_arrays_go_on_at_a_url": ("[ccm]",),
+    },
+    "test_subset.py": {
+        "test_workers_rank_as_threads_do": ("[store]",),
+    },
+    "test_survival.py": {
+        "test_it_covers_what_is_lost_and_not_by_much": ("[0-0.999",),
+    },
+    "test_suspects.py": {
+        "test_numbers_of_rows_are_refused_in_frames_and_typed_tables": (
+            "[falling",
+            "[timesta",
+        ),
+    },
+    "test_tables.py": {
+        "test_parts_make_the_same_table": (
+            "[.json]",
+            "[.parque",
+        ),
+    },
+    "test_targets.py": {
+        "test_several_names_are_one_target": ("[csv]",),
+    },
+    "test_text_tables.py": {
+        "test_commas_mean_what_all_values_say_and_the_remedy_works": (
+            "[written0-numbers0-,",
+            "[written2-numbers2-,",
+            "[written3-numbers3-,",
+            "[written3-numbers3-;",
+            "[written4-numbers4-;",
+            "[written6-numbers6-\\",
+        ),
+        "test_the_command_for_german_numbers_leaves_other_columns": ("[30-,]",),
+    },
+    "test_turned_tables.py": {
+        "test_a_row_of_parquet_is_found_after_the_command": ("[parquet-F",),
+    },
+    "test_turns.py": {
+        "test_a_run_that_goes_on_tells_the_same_turns": ("[polynomial-e",),
+    },
+    "test_values.py": {
+        "test_a_lone_code_among_imputed_dosages_is_refused": ("[-2]",),
+        "test_a_store_that_is_looked_at_whole_is_read_once": ("[None-in",),
+        "test_dosages_keep_their_scale_and_nothing_else_does": (
+            "[ccm]",
+            "[fohsic]",
+        ),
+    },
+    "test_values_as_written.py": {
+        "test_commands_in_sentences_are_the_same_in_every_command": ("[plan]",),
+        "test_dates_are_refused_and_the_command_makes_days_of_them": (
+            "[days and months---t",
+            "[digits---t",
+        ),
+        "test_minus_one_below_grades_is_told_with_the_option_that_declares_it": ("[--covar",),
+        "test_thousands_in_features_are_refused_and_both_commands_work": ("[\\t]",),
+        "test_thousands_in_labels_and_covariates_are_refused_and_both_commands_work": ("[--targe",),
+    },
+    "test_variants.py": {
+        "test_pass_only_ranks_what_bcftools_would_keep": ("[more2]",),
+    },
+    "test_weighting.py": {
+        "test_threads_and_dask_agree_to_the_last_bit": ("[eq. 17]",),
+    },
+    "test_weights.py": {
+        "test_a_weight_of_zero_leaves_the_sample_out_to_the_bit": ("[three]",),
+        "test_whole_weights_repeat_samples": ("[two]",),
+    },
+    "test_whole_numbers.py": {
+        "test_every_command_has_a_label_kernel": ("[test]",),
+        "test_features_that_differ_between_classes_called_by_numbers_are_found": ("[10]",),
+        "test_features_that_follow_a_whole_number_are_found_as_of_real_values": ("[pain to",),
+    },
 }
 
 
 def is_slow(node: str) -> bool:
     """Whether only ``make slow`` runs the test with this node identifier, without the folder."""
-    test, _, _ = node.partition("[")
-    kept = KEPT_CASES.get(test)
-    is_left_out = kept is not None and not node[len(test) :].startswith(kept)
+    kept = _kept(node)
+    _, _, case = node.partition("[")
+    is_left_out = kept is not None and not f"[{case}".startswith(kept)
     return is_left_out or node.startswith(SLOW_CASES)
 
 
 def without_cases(nodes: list[str]) -> set[str]:
     """Tests of `KEPT_CASES` none of whose cases run by default, among several collected cases."""
-    cases = [node.partition("[")[0] for node in nodes]
-    several = {test for test in KEPT_CASES if cases.count(test) > 1}
+    cases = Counter(node.partition("[")[0] for node in nodes)
+    several = {test for test, n in cases.items() if n > 1 and _kept(test) is not None}
     return several - {node.partition("[")[0] for node in nodes if not is_slow(node)}
+
+
+def _kept(node: str) -> tuple[str, ...] | None:
+    """Return the beginnings of the cases of a test that run by default; None for all cases."""
+    file, _, test = node.partition("[")[0].partition("::")
+    return KEPT_CASES.get(file, {}).get(test)

@@ -16,7 +16,7 @@ from dhsic.cli.out import in_columns, write_table
 from dhsic.errors import InputError
 from dhsic.interactions.anova import ChosenFeatures
 from dhsic.joins.labels import Labelled
-from dhsic.pairs.marginal_test import MarginalTest
+from dhsic.pairs.marginal_test import MarginalInteractionTest
 from dhsic.pairs.share import label_columns
 from dhsic.pairs.test import PairTest
 from dhsic.plans.time import Rates
@@ -45,9 +45,9 @@ class MarginalCommand:
     as_json: bool
 
     @property
-    def test(self) -> MarginalTest:
+    def test(self) -> MarginalInteractionTest:
         """The test with its parameters."""
-        return MarginalTest.like(self.pairs)
+        return MarginalInteractionTest.like(self.pairs)
 
     def run(self, n: int, out: str | None, started: float) -> None:
         """Test features, print the best n, and write all of them to `out`."""
@@ -93,7 +93,7 @@ class MarginalCommand:
 
 
 def _sentences(result: xr.Dataset, took: float) -> Iterator[tuple[str, str]]:
-    """Yield (label, sentence) about the result of a test that took so many seconds."""
+    """Yield labels and sentences about a result; the test took `took` seconds."""
     about = result.attrs
     n = int((result["q_value"] <= about["alpha"]).sum())
     sentence = (

@@ -78,7 +78,7 @@ def pairs(
         others = {"--shares": are_shared, "--screen": screen, "--functions": functions > 1}
         refuse_beside_marginal(others | {"--with": options["environment"]})
     if are_shared:
-        _check_shares(selection, {first, second, screen, *options["environment"]})
+        _check_shares(selection, first, second, screen, *options["environment"])
     if out is not None:
         check_table(out, "features" if is_marginal else "pairs", force=force)
     chosen = None if selection is None else load(selection)
@@ -109,11 +109,11 @@ def pairs(
     _show(result, "pairs", result, notes, out, as_json=job.as_json)
 
 
-def _check_shares(selection: str | None, others: set[Any]) -> None:
+def _check_shares(selection: str | None, *others: Any) -> None:
     """Reject --shares without selected features, or beside options that limit a scan."""
     if selection is None:
         raise InputError("--shares needs selected features; pass --selection as well.")
-    if others != {None}:
+    if any(others):
         raise InputError("--shares works without --with, --first, --second and --screen.")
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from scipy.special import chdtr, chdtrc, chdtri
 
 from dhsic._typing import Float, Index
+from dhsic.criteria.null import log_of_tail
 
 #: Maximum number of classes; and number of decimals up to which rows of directions are equal, after
 #: scaling the largest entry to 1.
@@ -131,9 +132,8 @@ class MissingnessTest:
         for to_basis, fewest in reversed(self._bases):  # maps with more directions overwrite others
             size = np.square(sums @ to_basis).sum(axis=1) * (m * (m - 1.0)) / (n * (m - n))
             degrees = to_basis.shape[1]
-            with np.errstate(divide="ignore"):  # log1p is accurate where the tail is almost 1
-                tail, rest = np.log(chdtrc(degrees, size)), np.log1p(-chdtr(degrees, size))
-            value = -np.where(tail < np.log(0.5), tail, rest) / np.log(10.0)
+            log_p = log_of_tail(chdtrc(degrees, size), chdtr(degrees, size))
+            value = -log_p / np.log(10.0)
             of_missing = np.where(smaller >= fewest, value, of_missing)
         log10_p[at] = of_missing
         return log10_p

@@ -38,7 +38,7 @@ TIE = 1e-9
 ROUNDING = 64 * np.finfo(np.float64).eps
 #: Skewness up to which a distribution counts as normal.
 SKEWED = 1e-4
-#: The distribution counts as normal, for a single p-value, if the skewness is smaller.
+#: The same for a single p-value, as in scipy.stats.pearson3, which loads slowly.
 NORMAL_SKEWNESS = 1.6e-5
 #: Minimum number of samples for the moments.
 FEWEST = 4
@@ -258,6 +258,13 @@ def log_tail(z: Float, skewness: Float) -> Float:
         tail[far] = k * np.log(t) - t - gammaln(k) - np.log(t + 1.0 - k)
         log_p[skewed] = tail
     return np.asarray(log_p)
+
+
+def log_of_tail(tail: Float, rest: Float) -> Float:
+    """Logarithm of a tail probability, given it and 1 minus it; accurate where it is almost 1."""
+    with np.errstate(divide="ignore"):
+        of_tail, of_rest = np.log(tail), np.log1p(-rest)
+    return np.where(of_tail < np.log(0.5), of_tail, of_rest)
 
 
 def p_of_normal(observed: float, variance: float) -> float:

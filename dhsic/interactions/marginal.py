@@ -20,7 +20,7 @@ from dhsic.interactions.anova import ChosenFeatures, opened
 from dhsic.interactions.feature_sets import feature_sets
 from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
-from dhsic.pairs.marginal_test import MarginalTest
+from dhsic.pairs.marginal_test import MarginalInteractionTest
 from dhsic.pairs.test import PairTest
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
@@ -122,7 +122,7 @@ def marginal_interactions(
     (3, True)
     """
     BYTES("memory_limit", memory_limit)
-    test = MarginalTest(
+    test = MarginalInteractionTest(
         alpha=alpha,
         seed=seed_of(random_state),
         missing=missing,
@@ -176,7 +176,7 @@ def screened(
             "Leave out one of the two."
         )
     checkpoint = None if test.checkpoint is None else f"{test.checkpoint}.marginal"
-    marginal = replace(MarginalTest.like(test), checkpoint=checkpoint)
+    marginal = replace(MarginalInteractionTest.like(test), checkpoint=checkpoint)
     table = marginal.of(given, runtime, chosen.here, *sets, elsewhere=chosen.elsewhere)
     best = table["feature"].to_numpy()[:n]
     everyone = np.arange(given.source.n_features)
@@ -188,7 +188,7 @@ def screened(
 def planned_sets(
     screen: int | None, given: Labelled, sets: tuple[Index | None, Index | None]
 ) -> tuple[Index | None, Index | None]:
-    """Sets of features of a plan: as many as `screen` instead of those that will be chosen."""
+    """Sets of features of a plan, which counts `screen` features, since none is chosen yet."""
     if screen is None:
         return sets
     everyone = np.arange(given.source.n_features)

@@ -32,7 +32,6 @@ _NEGATIVE = re.compile(
     rf"[(]\s*{_CURRENCY}\d[\d.,]*\s*[)]|{_CURRENCY}\d[\d.,]*\s*-|-\s*{_SYMBOL}\s*\d[\d.,]*"
 )
 _AMOUNT = re.compile(rf"[+-]?\s*{_CURRENCY}\d[\d.,]*")
-_SIGNED = "{{p}}.to_numeric({marks}, errors='coerce') * (1 - 2 * {{v}}.str.contains('[(-]'))"
 #: Numbers of thousands, millions, billions: their letters, and the expression.
 _MULTIPLE = re.compile(r"[$]?[+-]?\d+(?:[.]\d+)?\s?([KMBT]?)N?", re.IGNORECASE)
 _MULTIPLIED = (
@@ -159,14 +158,15 @@ def quantities_of(distinct: list[str]) -> Quantities | None:
     return _in_units(distinct)
 
 
-def _signed(distinct: list[str]) -> Quantities | None:
-    """Return amounts of which some are negative as in accounting; None if commas are unclear."""
+def _signed(distinct: list[str]) -> Quantities:
+    """Return amounts of which some are negative as in accounting."""
     bare = [re.sub("[^0-9.,]", "", text) for text in distinct]
     meaning = meaning_of_commas(bare) if any("," in text for text in bare) else ""
-    marks = "{{v}}.str.replace('[^0-9.]', '', regex=True)"
+    size = "{v}.str.replace('[^0-9.]', '', regex=True)"
     if meaning in (DECIMAL, POINTS):
-        marks = "{{v}}.str.replace('[^0-9,]', '', regex=True).str.replace(',', '.')"
-    change = _SIGNED.replace("{marks}", marks).replace("{{", "{").replace("}}", "}")
+        size = "{v}.str.replace('[^0-9,]', '', regex=True).str.replace(',', '.')"
+    sign = "(1 - 2 * {v}.str.contains('[(-]'))"
+    change = f"{{p}}.to_numeric({size}, errors='coerce') * {sign}"
     return Quantities(SIGNED, "negative numbers", change)
 
 

@@ -26,17 +26,6 @@ SAMPLE_WEIGHT = "sample_weight"
 EQUAL = 1e-12
 
 
-def _refuse_commas(values: Array, column: WrittenColumn) -> None:
-    """Refuse text (m,) that is numbers with commas, with an expression that converts it."""
-    odd = text_among_numbers(column.called, "", values, lambda i: f"in row {i}")
-    changes = numbers_in_python([odd], (str(value).strip() for value in values.tolist()))
-    if odd.commas and changes and len(odd.commas) == len(odd.places):
-        raise InputError(
-            f"The {column.called} are numbers with commas ({abbreviate(odd.commas, 3)}). "
-            + " ".join(f"{said} {column.rewritten(change)}." for change, said in changes)
-        )
-
-
 def read_weights(given: Any, data: Any, missing_chunks: MissingChunks = "error") -> Array:
     """Return weights as an array (n,): values, or the variable of `data` with this name."""
     if not isinstance(given, str):
@@ -104,6 +93,17 @@ def checked_weights(
             f"weights, or leave out {option}."
         )
     return numbers
+
+
+def _refuse_commas(values: Array, column: WrittenColumn) -> None:
+    """Refuse text (m,) that is numbers with commas, with an expression that converts it."""
+    odd = text_among_numbers(column.called, "", values, lambda i: f"in row {i}")
+    changes = numbers_in_python([odd], (str(value).strip() for value in values.tolist()))
+    if odd.commas and changes and len(odd.commas) == len(odd.places):
+        raise InputError(
+            f"The {column.called} are numbers with commas ({abbreviate(odd.commas, 3)}). "
+            + " ".join(f"{said} {column.rewritten(change)}." for change, said in changes)
+        )
 
 
 def without_zeros(before: Filtered, weights: Float, n_samples: int) -> Filtered:

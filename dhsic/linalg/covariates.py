@@ -93,6 +93,11 @@ def residuals(B: Float, covariates: Array | None) -> Float:
     return np.asarray(B - Q @ (Q.T @ B))  # the second projection corrects rounding errors
 
 
+def project_out(Q: Float, B: Float) -> Float:
+    """Residuals of the columns of B (m, k) after projection on orthonormal columns Q (m, q)."""
+    return np.asarray(B - Q @ (Q.T @ B))
+
+
 def regained(Q: Float) -> float:
     """Correction factor for HSIC of permuted residuals, ``(m - 1) / (m - 1 - q)``.
 

@@ -176,7 +176,7 @@ class OnePass(Selector):
         return f"{self.criterion} of each feature in one pass{against}"
 
     def scales(self, values: ValueKind) -> Scale:
-        """Scaling of features: as requested, or that of the criterion, whatever the data."""
+        """Scaling of features, as requested or else as the criterion needs, for any values."""
         return self._scales
 
     @property

@@ -127,7 +127,8 @@ class SVMRFE(AbstractElimination):
 def machine_weights(K: Float, classes: Array, penalty: float) -> Float:
     """``W = sum_c beta_c beta_c' / 2`` over the classes c, (m, m).
 
-    K is that of the surviving features, `classes` (m,) are numbers from 0, and penalty is C.
+    K (m, m) is the kernel matrix of the surviving features, `classes` (m,) are numbers from 0, and
+    `penalty` is the parameter C of the machine.
     """
     names = np.unique(classes)
     W = np.zeros_like(K)

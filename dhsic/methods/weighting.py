@@ -133,8 +133,8 @@ class ZeroNorm(AbstractWeighting):
         tangent = self.tangent(state.w, K)
         inner = ProjectedGradient(tangent.at, Region(np.inf))
         v = inner.begin(tangent.start)
-        n_evaluations = 1  # kernel matrix of the new weights; K is that of the start
-        for v in inner.steps(v, INNER_TOLERANCE):  # noqa: B020  # the next from the last
+        n_evaluations = 1  # of the new weights; K of the old ones is known
+        for v in inner.steps(v, INNER_TOLERANCE):  # noqa: B020  # each step begins at the last v
             n_evaluations += v.n_evaluations
             if v.iteration == INNER_STEPS:
                 break

@@ -1,9 +1,9 @@
 r"""Marginal interactions: evidence that a feature acts together with any of many other features.
 
-The features x_l of the *partners*, as many as d, are standardised, and Q (m, q), an orthonormal
-basis of the mean, covariates and known main effects, is regressed out of them. They define one
-kernel, ``K_ik = sum_l x_il x_kl / d``. For a feature x (Q regressed out, too), all its products
-with partners define the kernel ``x_i x_k K_ik``. Its statistic (Crawford et al., 2017) is
+The d possible partners x_l of a feature are standardised. Let Q (m, q) be an orthonormal basis of
+the mean, covariates and known main effects; it is regressed out of all features. The partners
+define one kernel, ``K_ik = sum_l x_il x_kl / d``, and the products of a feature x with all partners
+define the kernel ``x_i x_k K_ik``. The statistic of x (Crawford et al., 2017) is
 
     ``S = sum_(i != k) K^j_ik x_i x_k r_i r_k = sum_l (r'(x o x_l))^2 / d - diagonal``,
 
@@ -78,7 +78,7 @@ NEAR = 1.5
 #: Number of float32 arrays (c, m) of a task, with one label column; and more for each other column.
 COPIES, COPIES_EACH = 14, 2
 #: Number of values per feature and permutation: S minus its mean, its variance, its third moment,
-#: and the mean of w over that of the squares of x.
+#: and the ratio of the means of w and of the squares of x.
 VALUES = 4
 #: Number of (m, m) float64 matrices during preparation.
 SQUARES = 9
@@ -367,7 +367,7 @@ def calibration_moments(
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class MarginalCalibration:
     """Mean, standard deviation and excess skewness of standardised statistics of permuted labels.
 
     The excess is the skewness minus the mean of what the third moments predict.
@@ -378,7 +378,7 @@ class Calibration:
     skewness: float
 
     @classmethod
-    def of(cls, moments: Float) -> Calibration:
+    def of(cls, moments: Float) -> MarginalCalibration:
         """Compute it from the moments (n, c, 4) of n permutations and c features."""
         statistic, variance, third, _ = moments[:, ~np.isnan(moments[0, :, 0])].T
         z = statistic / np.sqrt(variance)

@@ -16,23 +16,24 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.stats import false_discovery_control, norm
+from scipy.special import ndtri
 
 from dhsic._typing import Float, Index
+from dhsic.criteria.independence import adjusted_p_values
 from dhsic.errors import InputError
 from dhsic.joins.label_description import LabelDescription
 from dhsic.joins.labels import Labelled
-from dhsic.kernels.labels import SELF
 from dhsic.kernels.risk_sets import event_counts
 from dhsic.kernels.statistic import Statistic
+from dhsic.linalg.covariates import project_out
 from dhsic.memory import VECTORS, MemoryEstimate, resident_bytes, task_bytes
 from dhsic.pairs.marginal import (
     CALIBRATED,
     PERMUTATIONS,
     SQUARES,
     VALUES,
-    Calibration,
     Gram,
+    MarginalCalibration,
     MarginalScan,
     MixedModel,
     PartnerKernel,
@@ -43,7 +44,13 @@ from dhsic.pairs.scan import NULL, SavedResults, kept_at
 from dhsic.pairs.share import Labels, label_columns
 from dhsic.pairs.table import DESCRIPTIONS as OF_PAIRS
 from dhsic.pairs.table import pair_table
-from dhsic.pairs.test import PairTest, checked_labels, regressed_out
+from dhsic.pairs.test import (
+    PairTest,
+    check_columns,
+    check_part,
+    checked_labels,
+    regressed_out,
+)
 from dhsic.passes.jobs import block_bytes, grouped, n_partials
 from dhsic.passes.reader import COMPACT_BYTES, Reader
 from dhsic.passes.single_pass import looked_at
@@ -51,7 +58,6 @@ from dhsic.results.schema import versions
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
-from dhsic.validation import is_number
 
 #: Descriptions of the columns.
 DESCRIPTIONS = {
@@ -78,7 +84,7 @@ PLACES = {
 #: Number of jobs whose results are saved together.
 SAVED = 4
 #: Power at which `detectable_share` is found, as a normal quantile (0.8).
-POWER = float(norm.ppf(0.8))
+POWER = float(ndtri(0.8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,7 @@ class MarginalForecast:
 
 
 @dataclass(frozen=True, slots=True)
-class MarginalTest:
+class MarginalInteractionTest:
     """Test of marginal interactions with its parameters, see `marginal_interactions`."""
 
     alpha: float = 0.05
@@ -108,22 +114,14 @@ class MarginalTest:
     label_kernel: str = "auto"
 
     @classmethod
-    def like(cls, test: PairTest) -> MarginalTest:
+    def like(cls, test: PairTest) -> MarginalInteractionTest:
         """Test with the parameters that it has in common with a test of pairs."""
         return cls(**{field.name: getattr(test, field.name) for field in fields(cls)})
 
-    def check(self) -> MarginalTest:
+    def check(self) -> MarginalInteractionTest:
         """Reject invalid parameters."""
-        if not (is_number(self.alpha) and 0 < self.alpha < 1):
-            raise InputError(f"alpha={self.alpha!r}; pass a number between 0 and 1.")
-        if self.missing not in ("mean", "error"):
-            raise InputError(f"missing={self.missing!r} is unknown; pass 'mean' or 'error'.")
-        if self.label_kernel in (SELF, "precomputed"):
-            raise InputError(
-                f"Interactions are tested against columns of labels, which label_kernel="
-                f"{self.label_kernel!r} does not have; pass labels, and 'auto', 'multiclass' or "
-                "'linear'."
-            )
+        check_part("alpha", self.alpha)
+        check_columns("Interactions", self.missing, self.label_kernel)
         return self
 
     def of(
@@ -154,7 +152,7 @@ class MarginalTest:
             Q = regressed_out(reader, given, main, elsewhere, None, self.missing)
             U = Labels.of(columns, Q, sides=1, functions=2).U
             features = reader.alive if among is None else np.intersect1d(among, reader.alive)
-            K = _without(Q, _without(Q, gram / d).T)
+            K = project_out(Q, project_out(Q, gram / d).T)
             model = MixedModel.of(K, U, Q)
             np.fill_diagonal(K, 0.0)
             state = PartnerKernel.of(K, model.covariance(model.penalty), Q, d)
@@ -193,7 +191,7 @@ class MarginalTest:
         model: MixedModel,
         state: PartnerKernel,
         kept: SavedResults,
-    ) -> Calibration:
+    ) -> MarginalCalibration:
         """Calibrate by permuted labels and some of the features."""
         saved = kept.get(NULL)
         if saved is None:
@@ -210,10 +208,14 @@ class MarginalTest:
                 "covariates and main effects, or carried by too few samples. Use more samples, or "
                 "fewer covariates."
             )
-        return Calibration.of(saved["moments"])
+        return MarginalCalibration.of(saved["moments"])
 
     def _table(
-        self, source: AbstractSource, features: Index, moments: Float, calibration: Calibration
+        self,
+        source: AbstractSource,
+        features: Index,
+        moments: Float,
+        calibration: MarginalCalibration,
     ) -> xr.Dataset:
         """Table of the tested features, those with the smallest p-value first."""
         tested = ~np.isnan(moments[:, 0])
@@ -223,7 +225,7 @@ class MarginalTest:
         p = np.exp(log_p[order])
         shares, errors = calibration.shares(moments[order])
         values = {"share": shares, "se": errors, "p_value": p}
-        values["q_value"] = np.asarray(false_discovery_control(p))
+        values["q_value"] = adjusted_p_values(p)
         first = features[order]
         described = {**OF_PAIRS, **DESCRIPTIONS}
         table = pair_table(source, "features", first, np.full_like(first, -1), values, described)
@@ -235,14 +237,14 @@ class MarginalTest:
                 table[name].attrs["description"] = description
         return table
 
-    def _power(self, moments: Float, calibration: Calibration) -> dict[str, float]:
+    def _power(self, moments: Float, calibration: MarginalCalibration) -> dict[str, float]:
         """Numbers of tested and untestable features, and the share found with a power of 0.8.
 
         It is found at family-wise level `alpha` (Bonferroni), for the median standard error.
         """
         tested = moments[~np.isnan(moments[:, 0])]
         _, errors = calibration.shares(tested)
-        reach = float(norm.isf(self.alpha / len(tested))) + POWER
+        reach = -float(ndtri(self.alpha / len(tested))) + POWER
         n_untested = len(moments) - len(tested)
         known = {"n_tested": len(tested), "n_untested": n_untested}
         return known | {"detectable_share": reach * float(np.median(errors))}
@@ -339,8 +341,3 @@ def _batches(reader: Reader, a_pass: MarginalScan, jobs: list[Job]) -> Iterator[
         if i % SAVED == 0 or i == len(jobs):
             yield np.concatenate(batch)
             batch = []
-
-
-def _without(Q: Float, B: Float) -> Float:
-    """Residuals of the columns of B after projection on Q."""
-    return np.asarray(B - Q @ (Q.T @ B))

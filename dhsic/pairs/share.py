@@ -50,6 +50,7 @@ import numpy as np
 from scipy.special import betainc, betaincc, betainccinv
 
 from dhsic._typing import Array, Float, Mask
+from dhsic.criteria.null import log_of_tail
 from dhsic.errors import InputError
 from dhsic.kernels.censored import log_rank_scores
 from dhsic.kernels.labels import CLASS_KERNELS, label_matrix, target_kernels
@@ -182,9 +183,7 @@ class Labels:
         """Log p-values of shares; at least -690, because of the limit of floating-point numbers."""
         t, n_minus_t = self.degrees
         shape, share = (t / 2, n_minus_t / 2), np.clip(share, 0.0, 1.0)
-        with np.errstate(divide="ignore"):  # log1p is accurate where the tail is almost 1
-            tail, rest = np.log(betaincc(*shape, share)), np.log1p(-betainc(*shape, share))
-        log_tail = np.where(tail < np.log(0.5), tail, rest)
+        log_tail = log_of_tail(betaincc(*shape, share), betainc(*shape, share))
         if self.functions > 1:  # the largest of four blocks
             log_tail = _log_p_of_least(log_tail)
         return np.asarray(np.maximum(log_tail, -690.0))

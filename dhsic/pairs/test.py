@@ -154,17 +154,8 @@ class PairTest:
                 "for products of that many functions of the ranks of each."
             )
         for name in ("alpha", "least", "linked"):
-            value = getattr(self, name)
-            if not (is_number(value) and 0 < value < 1):
-                raise InputError(f"{name}={value!r}; pass a number between 0 and 1.")
-        if self.missing not in ("mean", "error"):
-            raise InputError(f"missing={self.missing!r} is unknown; pass 'mean' or 'error'.")
-        if self.label_kernel in (SELF, "precomputed"):
-            raise InputError(
-                f"Pairs are tested against columns of labels, which label_kernel="
-                f"{self.label_kernel!r} does not have; pass labels, and 'auto', 'multiclass' or "
-                "'linear'."
-            )
+            check_part(name, getattr(self, name))
+        check_columns("Pairs", self.missing, self.label_kernel)
         return self
 
     def of(
@@ -389,6 +380,23 @@ def regressed_out(
     for columns in more:
         Q = covariate_basis(np.column_stack([Q, columns]), m)
     return Q
+
+
+def check_part(name: str, value: Any) -> None:
+    """Reject a parameter that is not a number between 0 and 1."""
+    if not (is_number(value) and 0 < value < 1):
+        raise InputError(f"{name}={value!r}; pass a number between 0 and 1.")
+
+
+def check_columns(tested: str, missing: str, label_kernel: str) -> None:
+    """Reject invalid values of `missing` and `label_kernel`; `tested` is what is tested."""
+    if missing not in ("mean", "error"):
+        raise InputError(f"missing={missing!r} is unknown; pass 'mean' or 'error'.")
+    if label_kernel in (SELF, "precomputed"):
+        raise InputError(
+            f"{tested} are tested against columns of labels, which label_kernel={label_kernel!r} "
+            "does not have; pass labels, and 'auto', 'multiclass' or 'linear'."
+        )
 
 
 def check_main(n: int, m: int) -> None:

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, poch, stdtr
+from scipy.special import log_ndtr, ndtr, stdtr
 
 from dhsic._typing import Array, Float, Mask
 from dhsic.kernels.labels import CLASS_KERNELS, target_kernels
@@ -242,12 +241,6 @@ def _known(n: Array, beta: Float, error: Float, degrees: Float) -> Array:
                             minus_log10_p])  # fmt: skip
 
 
-def _log_density(x: Any, degrees: float) -> Any:
-    """Log density of Student's t distribution at x."""
-    log_constant = np.log(poch(0.5 * degrees, 0.5)) - 0.5 * (np.log(degrees) + np.log(np.pi))
-    return log_constant - (degrees + 1) / 2 * np.log1p(x * x / degrees)
-
-
 def minus_log10_tail(size: float, degrees: float) -> float:
     """``-log10 P(|T| >= size)`` for Student's t, however small; normal for infinite `degrees`.
 
@@ -257,9 +250,11 @@ def minus_log10_tail(size: float, degrees: float) -> float:
     if np.isinf(degrees):
         log_tail = float(log_ndtr(-size))
     else:
+        from scipy.stats import t  # imported here because it loads slowly
+
         points, weights = np.polynomial.laguerre.laggauss(POINTS)
         rate = (degrees + 1) * size / (degrees + size**2)
-        begin = _log_density(size, degrees)
-        decline = _log_density(size + points / rate, degrees) - begin + points
+        begin = t.logpdf(size, degrees)
+        decline = t.logpdf(size + points / rate, degrees) - begin + points
         log_tail = float(begin - np.log(rate) + np.log(weights @ np.exp(decline)))
     return float(-(np.log(2) + log_tail) / np.log(10))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -389,20 +390,12 @@ def look_at(
         return declared
     blocks = FeatureBlocks.of(source)
     if blocks is not None:
+        look = partial(look_at, whole=whole, as_they_are=as_they_are)
         kinds = []
         for number, (name, part) in enumerate(zip(blocks.names, blocks.parts, strict=True)):
-            own = blocks.features_of(source, number, features)
             with prefix_errors(name):
-                kinds.append(
-                    look_at(
-                        part.source,
-                        runtime,
-                        part.take(rows),
-                        own,
-                        whole=whole,
-                        as_they_are=as_they_are,
-                    )
-                )
+                own, of_part = blocks.features_of(source, number, features), part.take(rows)
+                kinds.append(look(part.source, runtime, of_part, own))
         return BlockKinds.of(blocks.names, kinds)
     reader, census = loading or Reader(source, runtime, rows), TakeCensus(rows)
     every = np.arange(source.n_features, dtype=np.int64) if features is None else features

@@ -94,7 +94,7 @@ def front_bytes(d: int, m: int) -> int:
 class PresentValues(AbstractByTile):
     """Job that reads standardised values of features, (c, m), NaN where missing.
 
-    Features that standardising would rob of their order are replaced by their ranks.
+    A feature is replaced by its ranks if standardised values would lose its order.
     """
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:

@@ -41,8 +41,8 @@ FEWEST_ONE_HOT, MOST_NAMED = 3, 4096
 #: Pattern of levels that begin with a number, perhaps after a sign or a currency, or with a month
 #: before a number; of durations of ISO 8601, such as PT5M; and of genotypes of letters.
 AMOUNT = re.compile(
-    r"[^\w]{0,3}\d.*|[+-]?P(?=T?\d)(\d+([.,]\d+)?[YMWD])*(T(\d+([.,]\d+)?[HMS])+)?|(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\W{0,2}\d.*|"
-    + LETTERS,
+    r"[^\w]{0,3}\d.*|[+-]?P(?=T?\d)(\d+([.,]\d+)?[YMWD])*(T(\d+([.,]\d+)?[HMS])+)?|"
+    r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\W{0,2}\d.*|" + LETTERS,
     re.IGNORECASE | re.DOTALL,
 )
 #: Value of the first level.

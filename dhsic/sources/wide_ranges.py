@@ -1,12 +1,12 @@
-"""Features whose values span so many digits that scaling would make most of them equal.
+"""Features with a value so far from the others that scaling makes all other values equal.
 
-Tests by ranks sort centred values. If one value is 1e20, its feature has a mean of about 1e18, and
-the differences of all other values are lost when the mean is subtracted. Such features, found by
-the gaps between some of their values, are replaced by the ranks of their stored values.
+Tests by ranks sort centred values. If one value of a feature is 1e20, its mean is about 1e18, and
+subtracting the mean rounds the differences of all other values away. Gaps between values show such
+features, and tests use the ranks of their stored values.
 
-Scores that depend on the values cannot be saved in this way, so a warning names these features.
-Their moments show them: if k of n values equal one number and all others nearly equal another, the
-largest scaled value determines the mean fourth power.
+Scores of values, such as HSIC of standardised features, cannot use ranks, so a warning names these
+features. They are found by their moments: the mean fourth power of a feature with two distinct
+values follows from its largest value.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_NAMED = 3
 
 
 def with_order(Z: Float, raw: Array, mask: Mask | None, scaling: Any) -> Float:
-    """Return scaled values whose order is that of the stored values.
+    """Restore the order of the stored values in features whose scaled values have lost it.
 
     Parameters
     ----------
