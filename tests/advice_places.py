@@ -77,7 +77,7 @@ ON_ESTIMATES = """
     kernels/real_labels.py: _numbers
     matrix.py: _sigma
     memory.py: MemoryEstimate.check
-    pairs/test.py: Forecast.check PairTest.check check_main check_columns
+    pairs/test.py: Forecast.check check_columns check_main
     plans/__init__.py: _check_reach plan plan_of
     relatedness.py: ComponentsRequest._check _components chromosomes_of
 """
@@ -267,7 +267,7 @@ VALIDATION = frozenset(
         lowrank/__init__.py: resolve_factorizer
         lowrank/factorizers.py: Nystrom.__post_init__ Spectral.__post_init__ _check
         matrix.py: kernel_matrix
-        pairs/test.py: filtered_features
+        pairs/test.py: PairTest.check filtered_features
         plans/__init__.py: bytes_of
         plans/time.py: Rates.of
         plot/genome.py: genome

@@ -264,7 +264,7 @@ ANALYSES = (
         (raising("memory_limit"),),
     ),
     Case(
-        "pairs/test.py:PairTest.check",
+        "pairs/test.py:check_columns",
         find_pairs,
         {"label_kernel": "precomputed"},
         (choosing("label_kernel"),),
