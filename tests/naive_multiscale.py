@@ -8,6 +8,7 @@ from itertools import permutations
 from statistics import NormalDist
 
 WIDTHS = [1, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32]
+DISTANCE_WIDTH = 1 / 16
 
 
 def basis(m, n_functions):
@@ -50,7 +51,12 @@ def weight(h, r):
     return math.exp(-((math.pi * h) ** 2) * (r * r - 1) / 2)
 
 
-def kernel(functions, h):
+def distance_weight(h, r):
+    """Eigenvalue of the same kernel on distances from the middle rank, over that of the first."""
+    return math.exp(-((math.pi * h) ** 2) * ((r / 2) ** 2 - 1) / 2) if r % 2 == 0 else 0.0
+
+
+def kernel(functions, h, weight=weight):
     """Kernel matrix over m at the width h."""
     m = len(functions[0])
     return [

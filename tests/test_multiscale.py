@@ -11,14 +11,14 @@ from dhsic.criteria.class_tables import set_skewed
 from dhsic.criteria.features import Features
 from dhsic.criteria.independence import Independence, inflation_of
 from dhsic.criteria.label_functions import LabelDirections
-from dhsic.criteria.multiscale import SHARES, WIDTHS, Multiscale
+from dhsic.criteria.multiscale import DISTANCE_WIDTH, SHARES, WIDTHS, Multiscale
 from dhsic.criteria.patterns import PatternSums
 from dhsic.criteria.rank_law import combined
 from dhsic.criteria.rank_scores import sorted_levels
 from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.directions import Directions
-from dhsic.linalg.rank_basis import rank_basis, rank_functions, width_weights
+from dhsic.linalg.rank_basis import distance_weights, rank_basis, rank_functions, width_weights
 
 SHAPED = {
     "line": lambda x: x,
@@ -81,6 +81,21 @@ def test_a_width_is_a_weighting_of_the_same_functions(h):
         assert_allclose(K @ phi / m, eigenvalue * phi[::40], atol=2e-6)
 
 
+def test_a_kernel_on_distances_from_the_middle_is_a_weighting_of_the_same_functions():
+    m, h = 2000, 1 / 16
+    u = (np.arange(m) + 0.5) / m
+    distance = np.abs(2 * u - 1)
+    images = np.concatenate([2 * k + s * distance for k in range(-2, 3) for s in (1, -1)])
+    K = np.exp(-((distance[::40, None] - images) ** 2) / (2 * h * h)) / (np.sqrt(2 * np.pi) * h)
+    K = K.reshape(len(distance[::40]), -1, m).sum(axis=1)
+    weights = distance_weights(h, 12)
+
+    for r in range(1, 13):
+        phi = np.cos(np.pi * r * u)
+        eigenvalue = weights[r - 1] * np.exp(-((np.pi * h) ** 2) / 2)
+        assert_allclose(K @ phi / m, eigenvalue * phi[::40], atol=2e-6)
+
+
 def test_samples_are_sorted_with_their_ties_and_without_missing_ones():
     X = np.array([[0.3, -2.0, 0.1 * 3, 0.0, -0.0, 7.0], [1.0, -1.0, 5.0, -3.0, 2.0, 0.5]])
     missing = np.zeros(X.shape, dtype=bool)
@@ -105,20 +120,23 @@ def test_moments_are_those_of_all_permutations(rng, x, target):
     state = Multiscale.of(labels, covariate_basis(None, 7))
     functions = naive.functions_of_ranks(x, 24)
     _, first, counts = np.unique(x, return_index=True, return_counts=True)
-    weights = np.array([width_weights(h, len(functions)) for h in WIDTHS])
+    weights = [width_weights(h, len(functions)) for h in WIDTHS]
+    weights = np.array([*weights, distance_weights(DISTANCE_WIDTH, len(functions))])
+    kernels = [naive.kernel(functions, h) for h in naive.WIDTHS]
+    kernels.append(naive.kernel(functions, naive.DISTANCE_WIDTH, naive.distance_weight))
     at_levels = np.array(functions)[None, :, first]
 
     found = state.moments(PatternSums.of(at_levels, counts[None].astype(float), weights))
 
-    for w in (0, 2, 5):
+    for w in (0, 2, 5, 6):
         for k, C in enumerate(labels.matrices):
-            expected = naive.moments(naive.kernel(functions, WIDTHS[w]), C.to_dense().tolist())
+            expected = naive.moments(kernels[w], C.to_dense().tolist())
             own = [each[w, k, 0] for each in (found.mean, found.spread, found.skewness)]
             assert_allclose(own, expected, rtol=1e-6, atol=1e-9)
 
 
 def test_p_values_are_combined_as_defined(rng):
-    p = rng.random((6, 50)) ** 3
+    p = rng.random((len(SHARES), 50)) ** 3
     p[:, 0] = 1e-3
 
     found = np.exp(combined(np.log(p), SHARES))

@@ -33,13 +33,16 @@ from dhsic.criteria.rank_law import Calibration, DirectLaw, TailTable, WidthLaw,
 from dhsic.criteria.rare import Carriers, RareLaw
 from dhsic.criteria.unbalanced import along_parabola, drawn_sums, is_unbalanced, tail_bend
 from dhsic.linalg.covariates import regained
-from dhsic.linalg.rank_basis import N_FUNCTIONS, rank_basis, width_weights
+from dhsic.linalg.rank_basis import N_FUNCTIONS, distance_weights, rank_basis, width_weights
 from dhsic.linalg.symmetric import LowRankSymmetric
 
-#: Widths of the kernel on ranks, as fractions of their range, and their shares in the combination;
-#: the widest kernel is linear.
+#: Widths of the kernel on ranks, as fractions of their range; the widest kernel is linear.
 WIDTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
-SHARES = np.array([0.74, 0.06, 0.04, 0.03, 0.04, 0.09])
+#: Width of the kernel on distances from the middle rank, as a fraction of their range. It detects
+#: effects that are the same on both sides, such as a parabola, better than a kernel on ranks.
+DISTANCE_WIDTH = 1 / 16
+#: Shares of the kernels in the combination: one for each of `WIDTHS`, then that on distances.
+SHARES = np.array([0.74, 0.05, 0.02, 0.03, 0.03, 0.06, 0.07])
 #: Widths and shares for features with three values: a kernel of the value itself, and a kernel of
 #: all differences between levels.
 LEVEL_WIDTHS = (1.0, 1 / 8)
@@ -62,10 +65,12 @@ PART_OF_SHAPE, GOES_BACK = 9.0, 0.4
 
 @dataclass(frozen=True, eq=False)
 class WidthFamily:
-    """Kernels and laws of HSIC at n widths for features of one kind, and weights of p-values.
+    """Kernels and laws of HSIC with n kernels for features of one kind, and weights of p-values.
 
-    `weights` (n, R) are the weights of the R functions at each width. `laws` (n K) and `shares` (n
-    K,), the weights of the p-values in the combination, are ordered by label matrix, then by width.
+    `widths` are those of the kernels on ranks or levels; a last kernel may be on distances from the
+    middle rank. `weights` (n, R) are the weights of the R functions for each kernel. `laws` (n K)
+    and `shares` (n K,), the weights of the p-values in the combination, are ordered by label
+    matrix, then by kernel.
     """
 
     widths: Float
@@ -84,12 +89,15 @@ class WidthFamily:
     ) -> WidthFamily:
         """Create the family for kernel widths, with R = `n_functions` functions of the features.
 
-        `shares` are the weights of the widths in the combined p-value. `nu` is the number of
-        samples minus 1 and minus the number of covariates.
+        `shares` are the weights of the kernels in the combined p-value; one more than `widths` adds
+        the kernel on distances. `nu` is the number of samples minus 1 and minus the number of
+        covariates.
         """
         weights = np.array([width_weights(h, n_functions) for h in widths])
         if n_functions == 1:
             widths, weights, shares = widths[:1], weights[:1], np.ones(1)
+        elif len(shares) > len(widths):
+            weights = np.vstack([weights, distance_weights(DISTANCE_WIDTH, n_functions)])
         each = labels.matrices
         laws = tuple(WidthLaw.of(row, C, nu) for C in each for row in weights)
         both = np.multiply.outer(labels.shares, shares).ravel()
@@ -365,8 +373,9 @@ def concentration_of(state: Multiscale, moments: WidthMoments) -> Float:
 
     It is relative to that of features without ties.
     """
-    free = state.moments(state.untied).skewness[:, 0, 0]
-    span, own = free[0] - free[-1], moments.skewness[0, 0] - moments.skewness[-1, 0]
+    free, narrowest = state.moments(state.untied).skewness[:, 0, 0], len(state.ranks.widths) - 1
+    span = free[0] - free[narrowest]
+    own = moments.skewness[0, 0] - moments.skewness[narrowest, 0]
     return np.clip(own / span, 0.0, 1.0) if span > 0 else np.zeros_like(own)
 
 
@@ -390,7 +399,9 @@ def combined_scores(
     together = combined(by_law, family.shares)
     of_one = state.single.calibration.log_ratio(together)
     ratio = of_one + concentration * (family.calibration.log_ratio(together) - of_one)
-    k, w = np.divmod(np.argmin(by_law, axis=0), n)
+    n_widths = family.widths.size  # the kernel on distances has no width among ranks
+    by_width = log_p[:n_widths].transpose(1, 0, 2).reshape(n_widths * K, c)
+    k, w = np.divmod(np.argmin(by_width, axis=0), n_widths)
     hsic = (T - moments.mean)[w, k, np.arange(c)] / (state.n_samples - 1)
     adjusted_log_p = together + ratio
     if family is state.ranks:

@@ -61,6 +61,17 @@ def width_weights(h: float, n_functions: int) -> Float:
     return np.asarray(np.exp(-((np.pi * h) ** 2) * (r * r - 1.0) / 2.0))
 
 
+def distance_weights(h: float, n_functions: int) -> Float:
+    """Weights of the functions for a Gaussian kernel on distances from the middle rank, (R,).
+
+    Distances are ``|2 u - 1|``, and h is a fraction of their range. The kernel is reflected at 0
+    and 1, so its eigenfunctions are the cosines of even r. All others have weight 0, and the first
+    even one has weight 1.
+    """
+    r = np.arange(1, n_functions + 1)
+    return np.where(r % 2, 0.0, np.exp(-((np.pi * h) ** 2) * (r * r / 4.0 - 1.0) / 2.0))
+
+
 def rank_functions(x: Array, n_functions: int = N_FUNCTIONS, missing: Array | None = None) -> Float:
     """Functions of the ranks of one feature x (m,), evaluated at its samples, (R, m).
 
