@@ -146,7 +146,7 @@ ON_ENVIRONMENTS = """
 
 #: Advice about times to an event.
 ON_CENSORED = """
-    joins/censoring.py: _events _numbers of_records with_censoring
+    joins/censoring.py: _typed _events _numbers of_records with_censoring
     joins/targets.py: refuse_records
     kernels/labels.py: _of_censored
     methods/onepass.py: OnePass.labels

@@ -29,6 +29,9 @@ def write(tmp_path, monkeypatch):
     return lambda **columns: pd.DataFrame({"id": IDS, **columns}).to_csv("l.csv", index=False)
 
 
+VALUE_OF_EVENT = re.compile(r"if (\S+) means that it was observed, pass --event (.*?)[.]( |$)")
+
+
 def output_of(*options, code=0):
     return told(run("test", "x.csv", "--labels", "l.csv", *options, code=code))
 
@@ -54,16 +57,75 @@ def test_words_for_events_are_told():
 
 
 @pytest.mark.parametrize("words", [("1:LIVING", "0:DECEASED"), ("LTFU", "AWD")])
-def test_other_words_for_events_have_a_command_each(words, write):
+def test_other_words_for_events_are_named_by_the_option(words, write):
     write(time=TIME, died=np.where(EVENT, *words))
     said = output_of("--target", "time", "--event", "died", code=2)
-    commands = re.findall(
-        r"If '(.*?)' means that the event was observed: python( -c \".*?\")", said
-    )
-    assert {word for word, _ in commands} == {*words}
-    command = dict(commands)[words[0]]
-    subprocess.run(["bash", "-c", shlex.quote(sys.executable) + command], check=True)
-    np.testing.assert_array_equal(pd.read_csv("NEW.csv")["died"], EVENT)
+    word, option = VALUE_OF_EVENT.search(said).groups()[:2]
+    assert word == words[int(not EVENT[0])]
+    option = shlex.split(option)[0].replace(word, words[0])
+    assert f"{EVENT.sum()} events" in output_of("--target", "time", "--event", option)
+
+
+OPPOSITE = {
+    "censored": (0, 1),
+    "Alive": ("No", "Yes"),
+    "right_censored": ("FALSE", "True"),
+    "lostToFollowup": (0.0, 1.0),
+    "disease_free": ("n", "y"),
+}
+
+
+@pytest.mark.parametrize("name", OPPOSITE)
+def test_columns_named_by_the_opposite_of_an_event_need_its_value(name, write):
+    """1 in such a column usually means that there was no event."""
+    no_event = {name: np.where(EVENT, *OPPOSITE[name])}
+    write(time=TIME, **no_event)
+    said = output_of("--target", "time", "--event", name, code=2)
+    word, option = VALUE_OF_EVENT.search(said).groups()[:2]
+    assert word == str(no_event[name][0]).removesuffix(".0")
+    observed = str(OPPOSITE[name][0]).removesuffix(".0")
+    found = output_of("--target", "time", "--event", option.replace(word, observed))
+    assert f"{EVENT.sum()} events" in found
+
+
+@pytest.mark.parametrize("column", ["is_censored", "Alive"])
+def test_in_python_too(column):
+    values = pd.Series(np.where(EVENT, *OPPOSITE.get(column, (False, True))), name=column)
+    with pytest.raises(dhsic.InputError, match="The name says the opposite") as error:
+        features_tested(X, pd.Series(TIME), event=values)
+    code = re.search(r"pass event=(.*?to_numpy[(][)])", str(error.value))[1]
+    first = eval(code, {"event": values})
+    expected = features_tested(X, TIME, event=EVENT).p_values
+    found = features_tested(X, pd.Series(TIME), event=first if EVENT[0] else ~first)
+    np.testing.assert_array_equal(found.p_values, expected)
+
+    frame = pd.DataFrame({"time": TIME, column: values})
+    with pytest.raises(dhsic.InputError, match="The name says the opposite") as error:
+        features_tested(X, frame, event=column)
+    named = re.search(r"pass event='(.*?)'", str(error.value))[1]
+    event = f"{column}={values[int(np.argmax(EVENT))]}"
+    assert named.partition("=")[0] == column
+    found = features_tested(X, frame, event=event)
+    np.testing.assert_array_equal(found.p_values, expected)
+
+
+def test_one_of_several_kinds_of_events(write):
+    kinds = np.where(EVENT, 2, RNG.integers(0, 2, size=M))
+    write(time=TIME, status=kinds)
+    said = output_of("--target", "time", "--event", "status", code=2)
+    assert "name the value of one: --event NAME=VALUE." in said
+    assert f"{EVENT.sum()} events" in output_of("--target", "time", "--event", "status=2")
+    said = output_of("--target", "time", "--event", "status=3", code=2)
+    assert "No sample has '3' in 'status', whose values are" in said
+    records = np.array([*zip(kinds, TIME, strict=True)], [("status", int), ("time", float)])
+    found = features_tested(X, records, event="status=2").p_values
+    np.testing.assert_array_equal(found, features_tested(X, TIME, event=EVENT).p_values)
+
+
+@pytest.mark.filterwarnings("ignore:The events")
+def test_words_that_speak_for_themselves_may_be_in_any_column(write):
+    write(time=TIME, alive=np.where(EVENT, "dead", "alive"))
+    assert f"{EVENT.sum()} events" in output_of("--target", "time", "--event", "alive")
 
 
 def test_weights_with_decimal_commas_have_a_command(write):

@@ -71,7 +71,8 @@ DATA = click.Argument(["path"], type=PATH, nargs=-1, required=True, callback=one
 OF_TEST = ("label_kernel", "bandwidth", "statistic", "missing")
 #: Help of --bandwidth in `dhsic test`.
 WIDTHS_OF_TESTS = (
-    "multiscale: kernels of six widths on the ranks, combined into one p-value. Or one kernel on "
+    "multiscale: kernels of six widths on the ranks, and one on their distances from the middle, "
+    "combined into one p-value. Or one kernel on "
     "the values, with a width: median (the median rule), dimension (sigma 1/2) or a number."
 )
 #: Help of --target in `dhsic pairs`.

@@ -12,6 +12,7 @@ from dhsic.cli.label_levels import levels_by_target
 from dhsic.cli.options import OF_RUNS, spelled, split_columns
 from dhsic.cli.out import NO_TABLE, absolute, check_out, is_same
 from dhsic.errors import CheckpointError, InputError
+from dhsic.joins.censoring import event_column
 from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import CLASS_KERNELS, SELF
@@ -125,9 +126,9 @@ class SelectJob:
         Labels: a variable of the store along the samples, coordinates such as obsm/spatial of
         AnnData, or a column of --labels. Features are selected for several targets jointly, unless
         --per-target. Required, unless --label-kernel self.
-    event : NAME
+    event : NAME or NAME=VALUE
         For times to an event in --target: the column, or variable of the store, that is 1 if the
-        event was observed and 0 if the time is censored.
+        event was observed and 0 if the time is censored; or the value of an observed event.
     entry : NAME
         For times to an event: the column with the time from which a sample was observed (left
         truncation).
@@ -418,7 +419,8 @@ class SelectJob:
     @property
     def label_columns(self) -> tuple[str, ...]:
         """Names of the targets, and of the events and entries of censored times."""
-        return (*self.target, *(name for name in (self.event, self.entry) if name is not None))
+        event = None if self.event is None else event_column(self.event)
+        return (*self.target, *(name for name in (event, self.entry) if name is not None))
 
     @property
     def levels(self) -> dict[str, list[str]]:

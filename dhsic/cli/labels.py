@@ -30,7 +30,7 @@ from dhsic.cli.options import split_columns
 from dhsic.cli.shared_columns import check_shared_columns
 from dhsic.errors import InputError, warn
 from dhsic.joins.blocks import names_of_blocks
-from dhsic.joins.censoring import Censoring, refuse_unknown_events
+from dhsic.joins.censoring import Censoring
 from dhsic.joins.covariates import design
 from dhsic.joins.dates import LETTER
 from dhsic.joins.environment import Environment
@@ -579,12 +579,7 @@ def _weighted(
 def _combined(job: SelectJob, labels: Columns) -> Array | None:
     """Combine columns of labels, (m,) each, into labels (m,) or (m, t); None if there are none."""
     if job.event is not None:
-        censoring = Censoring(job.target[0], job.event, job.entry)
-        refuse_unknown_events(
-            WrittenColumn(f"events {job.event!r}", job.event, job.labels or job.data_name),
-            dict(labels)[job.event],
-        )
-        return censoring.labels(dict(labels))
+        return Censoring.of(job.target[0], job.event, job.entry).labels(dict(labels))
     return stacked(labels) if labels else None
 
 

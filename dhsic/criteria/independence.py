@@ -211,10 +211,11 @@ class Independence(AbstractCriterion):
     Parameters
     ----------
     bandwidth : "multiscale", "dimension", "median" or float
-        ``"multiscale"`` computes HSIC of ranks at six widths, from linear to very narrow, and
-        combines them into one p-value (`dhsic.criteria.multiscale`). Other values set sigma of a
-        single kernel on the feature. In both cases samples with a missing value are excluded for
-        this feature, so that different missing rates in two classes do not look like dependence.
+        ``"multiscale"`` computes HSIC of ranks at six widths, from linear to very narrow, and HSIC
+        of their distances from the middle rank, and combines them into one p-value
+        (`dhsic.criteria.multiscale`). Other values set sigma of a single kernel on the feature. In
+        both cases samples with a missing value are excluded for this feature, so that different
+        missing rates in two classes do not look like dependence.
     label_kernel : str
         See `dhsic.kernels.labels.label_matrix`. With ``"auto"``, ``"ordinal"`` or ``"rank"`` and
         several widths, real labels are replaced by functions of their ranks.

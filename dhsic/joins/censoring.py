@@ -7,20 +7,20 @@ variables of the data, or arrays. All become arrays of type `dhsic.kernels.risk_
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Array, Float, Mask
 from dhsic.errors import InputError, warn
 from dhsic.joins.frame_rows import id_columns
-from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import is_missing, typed
 from dhsic.kernels.risk_sets import CENSORED, check_events, is_censored
 from dhsic.sources.ids import abbreviate, did_you_mean
+from dhsic.validation import is_numeral
 
 #: Words for an event that was observed, and for a censored time, in lower case.
 YES, NO = frozenset(("true", "yes", "t", "y")), frozenset(("false", "no", "f", "n"))
@@ -41,18 +41,37 @@ NO_EVENTS = frozenset(
         *(f"no {word}" for word in sorted(EVENTS)),
     )
 )
-#: Maximum number of words for which a message has commands.
-MOST_WORDS = 2
+#: Words in names of columns whose 1 or "yes" may mean that there was no event.
+OPPOSITE = frozenset(
+    (
+        *("alive", "living", "survived", "survivor", "cens", "censor", "censored", "censoring"),
+        *("free", "lost"),
+    )
+)
+#: Texts that mean 1 and 0.
+ONE, ZERO = YES | {"1", "1.0"}, NO | {"0", "0.0"}
 _NUMBERED = re.compile(r"([01])\s*[:=]\s*(\D.*)")
 
 
 @dataclass(frozen=True)
 class Censoring:
-    """Names of the columns of a target that hold its times, its events, and its entries if any."""
+    """Names of the columns of a target that hold its times, its events, and its entries if any.
+
+    `observed` is the value of an observed event, as text; without it, events are 1, yes and so on.
+    """
 
     time: str
     event: str
     entry: str | None = None
+    observed: str | None = None
+
+    @staticmethod
+    def of(time: str, event: str, entry: str | None, columns: Collection[str] = ()) -> Censoring:
+        """Create from `event` as users pass it: the name of a column, or NAME=VALUE.
+
+        `columns` are known names of columns, which may contain "=".
+        """
+        return Censoring(time, event_column(event, columns), entry, observed_value(event, columns))
 
     def __post_init__(self) -> None:
         if len({*self.names}) < len(self.names):
@@ -69,7 +88,23 @@ class Censoring:
         """Combine the columns, (m,) each by name, into censored times (m,)."""
         entry = None if self.entry is None else columns[self.entry]
         called = f"{self.time!r}", f"{self.event!r}", f"{self.entry!r}"
-        return censored_times(columns[self.time], columns[self.event], entry, called)
+        events = columns[self.event]
+        if self.observed is None:
+            refuse_unclear_events(events, self.event)
+        else:
+            events = _equal(events, self.observed, self.event)
+        return censored_times(columns[self.time], events, entry, called)
+
+
+def event_column(event: str, columns: Collection[str] = ()) -> str:
+    """Name of the column in an event NAME or NAME=VALUE; known names `columns` may contain "="."""
+    return event if event in columns else event.rpartition("=")[0] or event
+
+
+def observed_value(event: str, columns: Collection[str] = ()) -> str | None:
+    """Value of an observed event in NAME=VALUE, as text; None if there is only a name."""
+    column = event_column(event, columns)
+    return None if column == event else event[len(column) + 1 :]
 
 
 def with_censoring(target: Any, event: Any, entry: Any, what: str) -> tuple[Any, Censoring | None]:
@@ -93,7 +128,7 @@ def with_censoring(target: Any, event: Any, entry: Any, what: str) -> tuple[Any,
         return target, None
     if isinstance(target, str):
         _check_named(event, entry, f"{what}={target!r} is a name")
-        censoring = Censoring(target, event, entry)
+        censoring = Censoring.of(target, event, entry)
         return censoring.names, censoring
     if isinstance(target, pd.DataFrame):
         return _of_frame(target, event, entry, what)
@@ -113,6 +148,8 @@ def of_records(y: Array, event: Any = None, entry: Any = None, what: str = "y") 
     if is_censored(y) and event is None and entry is None:
         return y
     names = list(y.dtype.names or ())
+    observed = None if event is None else observed_value(event, names)
+    event = None if event is None else event_column(event, names)
     for role, name in (("event", event), ("entry", entry)):
         if name is not None and name not in names:
             raise InputError(
@@ -130,8 +167,9 @@ def of_records(y: Array, event: Any = None, entry: Any = None, what: str = "y") 
             "event was observed) and one number (the time); name a time of entry with entry=."
         )
     called = tuple(f"{what}[{name!r}]" for name in (times[0], events[0], entry))
-    entries = None if entry is None else y[entry]
-    return censored_times(y[times[0]], y[events[0]], entries, (called[0], called[1], called[2]))
+    entries, values = None if entry is None else y[entry], y[events[0]]
+    values = values if observed is None else _equal(values, observed, events[0])
+    return censored_times(y[times[0]], values, entries, (called[0], called[1], called[2]))
 
 
 def _check_named(event: Any, entry: Any, because: str) -> None:
@@ -150,6 +188,8 @@ def _of_frame(
     """Find the columns of times, events and entries of a frame."""
     _check_named(event, entry, f"{what} is a frame")
     columns = [*map(str, target.columns)]
+    censoring = Censoring.of("", event, entry, columns)
+    event = censoring.event
     for name in (event, *([] if entry is None else [entry])):
         if columns.count(name) != 1:
             raise InputError(
@@ -163,7 +203,7 @@ def _of_frame(
             f"{what} has {len(times)} columns besides the event {event!r} "
             f"({abbreviate(map(repr, times)) or 'none'}); pass a frame with one column of times."
         )
-    return target, Censoring(times[0], event, entry)
+    return target, replace(censoring, time=times[0])
 
 
 def _of_arrays(times: Any, event: Any, entry: Any, what: str) -> tuple[Any, Censoring | None]:
@@ -182,6 +222,8 @@ def _of_arrays(times: Any, event: Any, entry: Any, what: str) -> tuple[Any, Cens
                 f"The index of {role}= differs from that of {what}. Put both in the same order: "
                 f"{role}.loc[{what}.index]."
             )
+    if isinstance(event, pd.Series) and isinstance(event.name, str):
+        refuse_unclear_events(event.to_numpy(), event.name, is_series=True)
     if not hasattr(times, "iloc"):
         called = f"{what}", "event", "entry"
         entries = None if entry is None else np.asarray(entry)
@@ -286,29 +328,59 @@ def _tell_meanings(meanings: Mapping[Any, bool | None], name: str) -> None:
     )
 
 
-def refuse_unknown_events(column: WrittenColumn, values: Array) -> None:
-    """Refuse events (m,) that are text of unknown meaning, with a command for each meaning."""
-    if values.dtype.kind not in "OU":
-        return
-    meanings = _meanings(values[values != ""])
-    if not meanings or all(meaning is not None for meaning in meanings.values()):
-        return
-    written = [str(word) for word in meanings]
-    each = (
-        f"If {word!r} means that the event was observed: "
-        + column.rewritten(f"{{v}}.eq({word!r}).astype(int).where({{v}} != '')")
-        for word in written[:MOST_WORDS]
-    )
-    raise InputError(
-        f"The {column.called} are text ({abbreviate(map(repr, written), 5)}). Write 1 if the event "
-        f"was observed, and 0 if the time is censored. {'. '.join(each)}."
-    )
+def refuse_unclear_events(values: Array, name: str, *, is_series: bool = False) -> None:
+    """Refuse events (m,) of the column or series `name` that are text of unknown meaning.
+
+    Also refuse 1 and 0, or yes and no, in a column such as "alive" or "censored": in some tables 1
+    in a column "cens" is an event, in others it is a censored time.
+    """
+    column = _typed(values, name)
+    words = [*dict.fromkeys(column.astype(str).tolist())]
+    parts = re.findall("[A-Z]?[a-z]+|[A-Z]+", name)
+    opposite = [part for part in parts if part.lower() in OPPOSITE]
+    are_plain = {word.lower() for word in words} <= ONE | ZERO
+    if opposite and are_plain:
+        raise InputError(
+            f"Does 1 or yes in {name!r} mean that the event was observed? The name says the "
+            f"opposite ({opposite[-1]}). {_way(name, column.tolist()[0], is_series=is_series)}"
+        )
+    is_known = are_plain or None not in _meanings(column).values()
+    if column.dtype.kind in "OU" and not is_known:
+        shown = abbreviate(map(repr, words), 5)
+        raise InputError(
+            f"The events ({name!r}) are text ({shown}). "
+            f"{_way(name, column.tolist()[0], is_series=is_series)}"
+        )
 
 
-def _events(values: Array, name: str) -> Array:
-    """Convert events (m,) to booleans: from True and False, 1 and 0, yes and no, or 2 and 1."""
-    if values.dtype.kind == "b":
-        return values
+def _way(name: str, value: Any, *, is_series: bool) -> str:
+    """Sentence that says how to name the value of an observed event."""
+    word = str(value).removesuffix(".0")
+    how = f"event={f'{name}={word}'!r}"
+    if is_series:
+        how = f"event=(event == {value!r}).to_numpy()"
+    return f"Name the value of an observed event: if {word} means that it was observed, pass {how}."
+
+
+def _equal(values: Array, observed: str, name: str) -> Mask:
+    """Mask of the events (m,) in the column `name` that equal the value `observed`."""
+    column, value = _typed(values, name), " ".join(observed.lower().split())
+    if column.dtype.kind in "OU":
+        is_event = np.array([" ".join(str(word).lower().split()) == value for word in column])
+    else:
+        number = 1.0 if value in ONE else 0.0 if value in ZERO else np.nan
+        is_event = column == (float(value) if is_numeral(value) else number)
+    if not is_event.any():
+        written = dict.fromkeys(str(word).removesuffix(".0") for word in column.tolist())
+        raise InputError(
+            f"No sample has {observed!r} in {name!r}, whose values are {abbreviate(written, 5)}. "
+            "Pass one of these as the value of an observed event."
+        )
+    return is_event
+
+
+def _typed(values: Array, name: str) -> Array:
+    """Convert events (m,) to numbers, booleans or text; reject missing ones."""
     column = typed(values.astype(object)) if values.dtype.kind in "OUST" else values
     missing = int(is_missing(column).sum())
     if missing:
@@ -316,6 +388,14 @@ def _events(values: Array, name: str) -> Array:
             f"{missing} of {len(column)} events ({name}) are missing; drop those samples (CLI: "
             "--drop-missing)."
         )
+    return column
+
+
+def _events(values: Array, name: str) -> Array:
+    """Convert events (m,) to booleans: from True and False, 1 and 0, yes and no, or 2 and 1."""
+    if values.dtype.kind == "b":
+        return values
+    column = _typed(values, name)
     if column.dtype.kind in "OU":
         meanings = _meanings(column)
         if all(meaning is not None for meaning in meanings.values()):
@@ -338,6 +418,6 @@ def _events(values: Array, name: str) -> Array:
     shown = abbreviate((f"{value:g}" for value in distinct), 5)
     raise InputError(
         f"The events ({name}) have the values {shown}; pass 1 or True if the event was observed "
-        "and 0 or False if the time is censored. If there are several kinds of events, make all "
-        "but one censored."
+        "and 0 or False if the time is censored. If there are several kinds of events, name the "
+        "value of one: event='NAME=VALUE'."
     )

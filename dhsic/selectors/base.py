@@ -86,7 +86,8 @@ class Estimator(Transformer, Selector):
         event : (m,) array or str, optional
             For times to an event in y: 1 or True if the event was observed, 0 or False if the time
             is censored. If y is a name, event is a name too; if y is a frame, event names one of
-            its columns, and the other column has the times.
+            its columns, and the other column has the times. NAME=VALUE names the value of an
+            observed event, too: "status=2".
         entry : (m,) array or str, optional
             For times to an event: the time from which a sample was observed (left truncation), as
             `event`.
