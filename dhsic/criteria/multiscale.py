@@ -42,7 +42,7 @@ WIDTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
 #: effects that are the same on both sides, such as a parabola, better than a kernel on ranks.
 DISTANCE_WIDTH = 1 / 16
 #: Shares of the kernels in the combination: one for each of `WIDTHS`, then that on distances.
-SHARES = np.array([0.74, 0.05, 0.02, 0.03, 0.03, 0.06, 0.07])
+SHARES = np.array([0.82, 0.05, 0.02, 0.01, 0.02, 0.04, 0.04])
 #: Widths and shares for features with three values: a kernel of the value itself, and a kernel of
 #: all differences between levels.
 LEVEL_WIDTHS = (1.0, 1 / 8)
