@@ -8,7 +8,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from stores import write_matrix
 
 import dhsic
-from dhsic.algorithms.additive import LEAST, N_FUNCTIONS, additive_errors, extended_basis
+from dhsic.algorithms.additive import (
+    LEAST,
+    N_FUNCTIONS,
+    RankedFeature,
+    additive_errors,
+    extended_basis,
+)
 from dhsic.algorithms.ridge import PENALTIES
 from dhsic.criteria.label_functions import LabelDirections
 from dhsic.criteria.multiscale import Multiscale
@@ -258,7 +264,7 @@ def test_genotypes_in_which_one_of_two_homozygotes_differs(rng):
     m=st.integers(8, 16),
     k=st.integers(1, 3),
     q=st.integers(1, 2),
-    width=st.sampled_from([1 / 8, 1 / 16]),
+    width=st.sampled_from([1 / 8, 1 / 16, None]),
     seed=st.integers(0, 99),
 )
 def test_additive_errors_are_those_of_samples_left_out(m, k, q, width, seed):
@@ -266,12 +272,13 @@ def test_additive_errors_are_those_of_samples_left_out(m, k, q, width, seed):
     rng = np.random.default_rng(seed)
     X, U = rng.standard_normal((k, m)), rng.standard_normal((m, q))
     U -= U.mean(axis=0)
-    weights = width_weights(width, N_FUNCTIONS)
-    weights = weights[weights >= LEAST]
+    own = rng.choice([1.0, 1 / 4, 1 / 32], size=k)
     Z = []
-    for x in X:
-        F = rank_functions(x, len(weights))
-        Z += list(F * np.sqrt(weights[: len(F)])[:, None])
+    for x, h in zip(X, own if width is None else np.full(k, width), strict=True):
+        weights = width_weights(h, N_FUNCTIONS)
+        F = rank_functions(x, (weights >= LEAST).sum())
+        weights = weights[: len(F)] / weights[: len(F)].sum()
+        Z += list(F * np.sqrt(weights)[:, None])
     Z = np.array(Z).T
     K = (Z - Z.mean(axis=0)) @ (Z - Z.mean(axis=0)).T
     scale = np.trace(K) / m
@@ -281,7 +288,8 @@ def test_additive_errors_are_those_of_samples_left_out(m, k, q, width, seed):
         errors = np.square((U - S @ U) / (1 - np.diagonal(S))[:, None]).sum(axis=1)
         best = errors if errors.sum() < best.sum() else best
     expected = best * m / np.square(U).sum()
-    assert_allclose(additive_errors(X, None, U, width), expected, rtol=1e-5, atol=1e-7)
+    features = [RankedFeature(x, None, h) for x, h in zip(X, own, strict=True)]
+    assert_allclose(additive_errors(features, U, width), expected, rtol=1e-5, atol=1e-7)
 
 
 def test_a_basis_holds_what_it_is_extended_by(rng):

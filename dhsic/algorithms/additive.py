@@ -3,7 +3,7 @@ r"""Additive models of functions of ranks: the fraction of labels that a set of 
 The Gaussian kernel on features (`dhsic.algorithms.ridge.left_out_errors`) fits smooth functions of
 few features. An additive model fits functions with more turning points, for more features. It uses
 the leading functions of the ranks of each feature (`dhsic.linalg.rank_basis`), weighted as by a
-kernel of one width.
+kernel of one width for all features, or of its own width for each.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index, Mask
+from dhsic._typing import Float, Index, Mask
 from dhsic.algorithms.ridge import CLEARLY, COMPARED, PENALTIES, left_out_errors
 from dhsic.linalg.rank_basis import rank_functions, width_weights
 
@@ -52,22 +52,33 @@ def extended_basis(Q: Float, functions: Float) -> Float:
     return np.concatenate([Q, U[:, s > 1e-6 * max(float(sizes.max()), 1e-300)]], axis=1)
 
 
-def additive_errors(X: Float, missing: Mask | None, U: Float, width: float) -> Float:
+@dataclass(frozen=True)
+class RankedFeature:
+    """Values of a feature (m,), 0 if missing; the mask of missing ones, and its kernel width."""
+
+    x: Float
+    missing: Mask | None
+    width: float
+
+    def weighted_functions(self, width: float) -> Float:
+        """Functions of ranks (r, m) with the weights of a kernel width, whose sum is 1."""
+        weights = width_weights(width, N_FUNCTIONS)
+        F = rank_functions(self.x, int((weights >= LEAST).sum()), self.missing)
+        weights = weights[: len(F)]
+        return np.asarray(F * np.sqrt(weights / weights.sum())[:, None])
+
+
+def additive_errors(features: Sequence[RankedFeature], U: Float, width: float | None) -> Float:
     """Squared leave-one-out errors of an additive model, (m,), scaled as in `left_out_errors`.
 
     The model is ridge regression of the centred columns of U (m, q) on weighted functions of the
-    features X (k, m), with the penalty that has the smallest errors.
+    features, with the penalty that has the smallest errors. Without a width, each feature has its
+    own.
     """
-    m, size = X.shape[1], float(np.square(U).sum())
+    m, size = len(U), float(np.square(U).sum())
     if size == 0.0:
         return np.ones(m)
-    weights = width_weights(width, N_FUNCTIONS)
-    weights = weights[weights >= LEAST]
-    rows = []
-    for j, x in enumerate(X):
-        F = rank_functions(x, len(weights), None if missing is None else missing[j])
-        rows.append(F * np.sqrt(weights[: len(F)])[:, None])
-    Z = np.concatenate(rows)
+    Z = np.concatenate([each.weighted_functions(width or each.width) for each in features])
     Z -= Z.mean(axis=1, keepdims=True)
     K = Z.T @ Z if len(Z) > m else Z @ Z.T
     values, V = np.linalg.eigh(K)
@@ -92,14 +103,15 @@ class OrderErrors:
     """Leave-one-out errors of the first features of an order, (m,); 1 if nothing is explained.
 
     Errors are averaged over several numbers of first features. For each number, the best kernel is
-    used: the Gaussian kernel, or an additive kernel at one of several widths.
+    used: the Gaussian kernel, or an additive kernel, at one of several widths or at that of each
+    feature.
     """
 
     errors: Float
 
     @staticmethod
     def of(
-        values: dict[int, tuple[Float, Mask | None]],
+        values: dict[int, RankedFeature],
         order: Sequence[int] | Index,
         U: Float,
         known: dict[tuple[int, ...], Float],
@@ -108,8 +120,8 @@ class OrderErrors:
 
         Parameters
         ----------
-        values : mapping of int to (m,) float64 and mask
-            Values of each feature (missing ones are 0), and the mask of missing values.
+        values : mapping of int to RankedFeature
+            Values of each feature.
         order : sequence of int
             Features in this order.
         U : (m, q)
@@ -141,11 +153,8 @@ class OrderErrors:
         return self.excess(other) > CLEARLY
 
 
-def _errors_of(features: Sequence[tuple[Float, Mask | None]], U: Float) -> Float:
+def _errors_of(features: Sequence[RankedFeature], U: Float) -> Float:
     """Leave-one-out errors of a set of features with the best kernel, (m,)."""
-    X = np.stack([x for x, _ in features])
-    masks = [np.zeros(X.shape[1], dtype=bool) if mask is None else mask for _, mask in features]
-    missing: Array | None = np.stack(masks) if any(mask.any() for mask in masks) else None
-    each = [left_out_errors(X.T, U)]
-    each += [additive_errors(X, missing, U, width) for width in WIDTHS]
+    each = [left_out_errors(np.stack([feature.x for feature in features]).T, U)]
+    each += [additive_errors(features, U, width) for width in (*WIDTHS, None)]
     return min(each, key=lambda errors: float(errors.sum()))

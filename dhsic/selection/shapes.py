@@ -31,6 +31,7 @@ from dhsic._typing import Float, Index, Mask
 from dhsic.algorithms.additive import (
     N_FUNCTIONS,
     OrderErrors,
+    RankedFeature,
     extended_basis,
     leading_functions,
 )
@@ -136,13 +137,11 @@ class Candidates:
         """Position of a feature among the candidates."""
         return int(np.searchsorted(self.features, feature))
 
-    def of_samples(self, samples: Index) -> dict[int, tuple[Float, Mask | None]]:
-        """Values and missing mask at a subset of samples, by feature."""
-        missing = self.missing
-        return {
-            int(j): (self.X[i, samples], None if missing is None else missing[i, samples])
-            for i, j in enumerate(self.features)
-        }
+    def of_samples(self, samples: Index, width: Float) -> dict[int, RankedFeature]:
+        """Values at a subset of samples, with the kernel widths (c,), by feature."""
+        masks = [None] * len(self.X) if self.missing is None else self.missing[:, samples]
+        each = zip(self.features.tolist(), self.X[:, samples], masks, width.tolist(), strict=True)
+        return {j: RankedFeature(x, missing, h) for j, x, missing, h in each}
 
     def functions(self, place: int, width: float) -> Float:
         """Leading functions (r, m) of the candidate at position `place`, at a kernel width."""
@@ -307,12 +306,14 @@ def with_shapes(
     candidates = Candidates.read(data, features)
     assert isinstance(marginal.state, Multiscale), "it is conditional on independent samples"
     test = ConditionalTest.of(marginal.state, candidates)
+    alone = test.log_p_and_width(test.state.Q)
+    assert alone is not None, "labels were tested"
     first = best[: min(FIRST, max(1, m // PART_OF_FIRST))]
-    missed, with_missed, tolerance = _missed(test, first, n_tests)
+    missed, with_missed, tolerance = _missed(test, *alone, first, n_tests)
     level = np.log(BY_CHANCE / n_tests)
     entered = test.steps(marginal.state.Q, lambda log_p: log_p < level)
 
-    U, values = again.labels, candidates.of_samples(samples)
+    U, values = again.labels, candidates.of_samples(samples, alone[1])
     error_cache: dict[tuple[int, ...], Float] = {}
 
     def errors_of(front: Sequence[int]) -> OrderErrors:
@@ -368,9 +369,11 @@ def _with_front(best: Index, front: Sequence[int]) -> list[int]:
 
 
 def _missed(
-    test: ConditionalTest, first: Index, n_tests: int
+    test: ConditionalTest, log_p: Float, width: Float, first: Index, n_tests: int
 ) -> tuple[list[int], list[int], float]:
     """Find missed features; return them, the front of the new order, and a tolerance.
+
+    `log_p` and `width` (c,) are those of the candidates, tested alone.
 
     A feature is missed if the labels depend on it after the linear terms of the `first` features
     (best first) are regressed out. Only first features that are associated with the labels on their
@@ -388,9 +391,6 @@ def _missed(
     """
     candidates = test.candidates
     at = np.array([candidates.place(int(j)) for j in first])
-    marginal = test.log_p_and_width(test.state.Q)
-    assert marginal is not None, "labels were tested"
-    log_p, width = marginal
     level, by_chance = np.log(LEVEL / n_tests), np.log(min(BY_CHANCE / n_tests, LEVEL))
     associated = at[log_p[at] < by_chance]
     basis = test.state.Q
