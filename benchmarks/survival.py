@@ -64,6 +64,14 @@ def features_of(rng, c, n, *, are_genotypes):
     return rng.binomial(2, frequency[:, None], (c.size, n)).astype(np.float32)
 
 
+def share_below(p_values, alpha):
+    """Share of p-values (draws, n) below alpha, and its standard error over draws."""
+    shares = (np.array(p_values) < alpha).mean(axis=1)
+    digits = 4 if alpha > 0.01 else 5
+    error = shares.std(ddof=1) / len(shares) ** 0.5
+    return f"{number(shares.mean(), digits)} ± {number(error, digits)}"
+
+
 def level(options):
     rows = []
     for m in options.samples:
@@ -72,11 +80,11 @@ def level(options):
                 rng, p = np.random.default_rng(options.seed), {False: [], True: []}
                 for _ in range(options.draws):
                     y, c, C = labels_of(rng, m, share, design)
-                    for kind, values in p.items():
-                        X = features_of(rng, c, options.features, are_genotypes=kind)
-                        values.append(TESTS[options.test](X, y, C))
-                shares = [np.mean(np.array(p[k]) < a) for k in (False, True) for a in (0.05, 0.001)]
-                own = [number(s, 4 + i % 2) for i, s in enumerate(shares)]
+                    X = [features_of(rng, c, options.features, are_genotypes=kind) for kind in p]
+                    found = TESTS[options.test](np.hstack(X), y, C)
+                    for values, of_kind in zip(p.values(), np.split(found, 2), strict=True):
+                        values.append(of_kind)
+                own = [share_below(p[k], a) for k in (False, True) for a in (0.05, 0.001)]
                 rows.append([f"{m:,}", design, f"{share:.0%}", *own])
                 print(*rows[-1], flush=True)
     heads = ("samples", "censoring", "censored", "normal .05", ".001", "genotypes .05", ".001")

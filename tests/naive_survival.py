@@ -99,3 +99,29 @@ def kaplan_meier(samples):
         left *= 1 - len(deaths(samples, t)) / len(at_risk(samples, t))
         curve.append(left)
     return event_times(samples), curve
+
+
+def spread_ratio(h, u, weights):
+    """Variance of HSIC relative to permutations, of products with cosines of u and variances h.
+
+    `h` has mean 1. Only pairs of functions whose numbers sum to at most len(weights) count.
+    """
+    m, R = len(h), len(weights)
+
+    def phi(r, i):
+        return math.sqrt(2) * math.cos(math.pi * r * u[i])
+
+    spread = sum((value - 1) ** 2 for value in h) / (m * (m - 1))  # of c_k under permutations
+    total = 0.0
+    for r in range(1, R + 1):
+        for q in range(1, R + 1):
+            H = sum(h[i] * phi(r, i) * phi(q, i) for i in range(m)) / m
+            terms = 1 if r == q else 2
+            both = weights[r - 1] * weights[q - 1]
+            if r == q == 1:
+                total += both
+            elif r + q <= R:
+                total += both * (H**2 - terms * spread / 2)
+            else:
+                assert both == 0
+    return max(1.0, total / sum(value**2 for value in weights))

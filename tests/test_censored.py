@@ -14,6 +14,7 @@ from stores import write_matrix
 import dhsic
 from dhsic import plot
 from dhsic.cli import main
+from dhsic.criteria.hazard_spread import spread_ratios
 from dhsic.errors import InputError
 from dhsic.interactions import find_pairs
 from dhsic.kernels import risk_variance
@@ -118,8 +119,43 @@ def test_variances_within_risk_sets_are_as_defined():
     own = np.square(X) @ of.of_squares - np.square(X @ of.means) @ of.of_means
     defined = np.array([naive.variance(samples_of(y), x.tolist()) for x in X])
     assert_allclose(own[:, 0] / own[0, 0], defined / defined[0])
-    ratios = np.array([of.ratios_of(rng.standard_normal((200, 40)))])
-    assert abs(ratios.mean() - 1) < 0.05
+    many = rng.standard_normal((200, 40))
+    many -= many.mean(axis=1, keepdims=True)
+    raw = np.square(many) @ of.of_squares - np.square(many @ of.means) @ of.of_means
+    raw = raw[:, 0] / np.square(many).sum(axis=1)
+    assert abs(raw.mean() - 1) < 0.05
+    for ratio, found in zip(raw, of.ratios_of(many)[:, 0], strict=True):
+        doubt = (0.5 if ratio > 1 else 0.9) * of.errors[0]
+        part = max(0.0, 1 - (doubt / (ratio - 1)) ** 2)
+        assert np.isclose(found, (1 + (ratio - 1) * part) * (1 + part * of.errors[0] ** 2))
+
+
+def test_spread_ratios_are_as_defined():
+    rng = np.random.default_rng(15)
+    m, R = 30, 8
+    u = (np.arange(m) + 0.5) / m
+    phi = 2**0.5 * np.cos(np.pi * np.outer(np.arange(1, R + 1), u))
+    h = np.array([np.exp(2.0 * u), np.exp(-4.0 * u), rng.exponential(size=m)])
+    h /= h.mean(axis=1, keepdims=True)
+    weights = np.array([[1, 0, 0, 0, 0, 0, 0, 0], [1, 0.8, 0.6, 0.4, 0, 0, 0, 0]])
+    for values in h:
+        c = phi @ (values - 1) / m
+        noise = np.square(values - 1).sum() / (m * (m - 1))
+        defined = [naive.spread_ratio(values, u, row) for row in weights]
+        assert_allclose(spread_ratios(c[None], noise, weights)[:, 0], defined)
+    assert defined[0] == 1.0
+    assert spread_ratios((phi @ (h[1] - 1) / m)[None], 0.0, weights).max() > 1.1
+
+
+def test_hazards_are_expected_numbers_of_events(data):
+    _, y = data
+    Q = covariate_basis(None, M)
+    target = CensoredTarget.of(y, None)
+    hazards = target.variance(target.unit_directions(Q)[0], Q).hazards[:, 0]
+    expected = y["event"] - log_rank_scores(y)[:, 0]
+    earlier = y["time"] < y["time"][y["event"]].max()  # nobody is left to compare with the last
+    assert np.corrcoef(hazards[earlier], expected[earlier])[0, 1] > 0.999
+    assert abs(hazards.mean()) < 1e-12
 
 
 @pytest.mark.parametrize("ties", [None, 4])
@@ -157,9 +193,10 @@ def test_level_of_null_features(share, follows):
 
 
 def test_ratios_restore_the_level_where_features_follow_censoring(monkeypatch):
-    p = {0.75: [], 1e9: []}  # with and without variance ratios
-    for doubt, values in p.items():
-        monkeypatch.setattr(risk_variance, "DOUBT", doubt)
+    p = {1: [], 1e9: []}  # with and without variance ratios
+    for factor, values in p.items():
+        monkeypatch.setattr(risk_variance, "DOUBT", 0.5 * factor)
+        monkeypatch.setattr(risk_variance, "DOUBT_BELOW", 0.9 * factor)
         rng = np.random.default_rng(9)
         for _ in range(25):
             c = rng.standard_normal(400)

@@ -277,7 +277,8 @@ class Independence(AbstractCriterion):
         target = labels.parts[0]
         if isinstance(target, CensoredTarget):
             variance = target.variance(label_directions.B, Q)
-            state = replace(state, covariance=LabelCovariance.of_directions(variance))
+            covariance = LabelCovariance.of_directions(variance)
+            state = replace(state, covariance=covariance, hazards=variance.hazards)
         return state
 
     def of_relatives(

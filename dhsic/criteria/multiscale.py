@@ -134,6 +134,10 @@ class WidthMoments:
         """Moments if samples with a value have a fraction `part` (K, c) of the labels' variance."""
         return WidthMoments(self.mean * part, self.spread * part, self.skewness)
 
+    def spread_by(self, ratios: Float) -> WidthMoments:
+        """Moments if the variances at n widths are larger by the factors `ratios` (n, c)."""
+        return WidthMoments(self.mean, self.spread * np.sqrt(ratios[:, None]), self.skewness)
+
 
 @dataclass(frozen=True, eq=False)
 class Multiscale:
@@ -149,6 +153,8 @@ class Multiscale:
     laws: dict[tuple[int, Carriers], RareLaw | None] = field(default_factory=dict)
     #: Covariance of labels that are residuals of relatives.
     covariance: LabelCovariance | None = None
+    #: Expected numbers of events of the samples of censored times, relative to their mean, minus 1.
+    hazards: Float | None = None  # (m, 1)
     #: Whether small p-values of a rare class are corrected.
     bends: bool = True
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.criteria.features import Features, Levels
+from dhsic.criteria.hazard_spread import spread_ratios
 from dhsic.criteria.level_scores import scores_of_levels
 from dhsic.criteria.multiscale import (
     AT_ONCE,
@@ -146,7 +147,10 @@ class OrderedBlock:
         T = np.einsum("nr,crk->nkc", family.weights, per_function) / state.n_samples
         explained = self._explained(which, tied) if state.has_covariates else None
         moments = self._moments(which, tied, explained).scaled(part)
-        free = np.flatnonzero(~tied) if explained is None else np.empty(0, dtype=np.int64)
+        if state.hazards is not None:
+            moments = moments.spread_by(self._spread_ratios(which, tied, state.hazards))
+        has_table = explained is None and state.hazards is None
+        free = np.flatnonzero(~tied) if has_table else np.empty(0, dtype=np.int64)
         log_p = np.empty_like(T)
         if free.size:
             log_p[..., free] = tails(
@@ -186,6 +190,16 @@ class OrderedBlock:
             lost = self.missing[which].astype(np.float64) @ state.diagonals
             part = state.label_parts(lost, totals, self.n[which].astype(np.float64))
         return table, part
+
+    def _spread_ratios(self, which: Index, tied: Array, hazards: Float) -> Float:
+        """Ratios of the variance of HSIC to that under permutations, (n, c).
+
+        `hazards` (m, 1) are those of `Multiscale`.
+        """
+        m = self.state.n_samples
+        c = self._products(which, tied, hazards)[0][..., 0] / m
+        noise = float(np.square(hazards).sum()) / (m * (m - 1))
+        return spread_ratios(c, noise, self.state.ranks.weights)
 
     def _explained(self, which: Index, tied: Array) -> Float:
         """Products of functions and the basis of covariates, divided by ``sqrt(m)``, (c, R, p)."""

@@ -15,7 +15,8 @@ as in the log-rank test. Under permutations the variance is proportional to ``x'
 of the two is the *variance ratio* of the feature, scaled so that it is 1 on average over random
 features. Products are divided by its root (`dhsic.criteria.label_covariance`). Where censoring does
 not depend on a feature, permutations are exact and the ratio only adds noise, so ratios that differ
-from 1 by no more than chance are 1.
+from 1 by no more than chance are 1. A ratio that is estimated with standard error se is multiplied
+by ``1 + se^2``, because products are divided by it.
 
 The means of features within risk sets change slowly from event to event; they are computed at up to
 `GROUPS` event times, which represent groups with equal numbers of events.
@@ -36,9 +37,10 @@ from dhsic.linalg.residual_covariance import EXPLAINED, AbstractProductVariance,
 GROUPS = 32
 #: Smallest and largest variance ratio.
 LEAST, MOST = 0.2, 5.0
-#: Number of standard deviations by which a ratio must differ from 1 to count; the part of the
-#: difference that counts grows from 0 to 1 above it (a positive-part estimate of James and Stein).
-DOUBT, TINY = 0.75, 1e-12
+#: Number of standard deviations by which a ratio above or below 1 must differ from 1 to count; the
+#: part of the difference that counts grows from 0 to 1 above it (a positive-part estimate of James
+#: and Stein). A ratio below 1 makes p-values smaller, so it must differ more to count.
+DOUBT, DOUBT_BELOW, TINY = 0.5, 0.9, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +118,19 @@ class RiskSetVariance(AbstractProductVariance):
     def n_directions(self) -> int:
         return self.of_squares.shape[1]
 
+    @property
+    def hazards(self) -> Float:
+        """Weights of the squares in the first direction, relative to their mean, minus 1, (m, 1).
+
+        For the log-rank test they are expected numbers of events of the samples.
+        """
+        own = self.of_squares[:, :1]
+        return np.asarray(own / own.mean() - 1.0)
+
     def ratios_of(self, X: Float) -> Float:
         """Compute variance ratios of features X (c, m), (c, S); 1 if covariates explain them."""
         ratios = np.ones((len(X), self.n_directions))
-        S, errors = self.n_directions, DOUBT * self.errors
+        S = self.n_directions
         for rows, strip in strips(X):
             n = rows.stop - rows.start
             Z = strip - (strip @ self.Q) @ self.Q.T
@@ -130,8 +141,11 @@ class RiskSetVariance(AbstractProductVariance):
             excess = np.where(
                 is_left[:, None], V / np.where(is_left, sizes, 1.0)[:, None] - 1.0, 0.0
             )
-            sure = 1.0 - np.square(errors) / np.maximum(np.square(excess), TINY)
-            ratios[rows] = np.clip(1.0 + excess * np.maximum(sure, 0.0), LEAST, MOST)[:n]
+            doubt = np.where(excess > 0, DOUBT, DOUBT_BELOW) * self.errors
+            sure = np.maximum(1.0 - np.square(doubt) / np.maximum(np.square(excess), TINY), 0.0)
+            # The mean of the inverse of an estimated variance is larger by its squared error.
+            used = (1.0 + excess * sure) * (1.0 + sure * np.square(self.errors))
+            ratios[rows] = np.clip(used, LEAST, MOST)[:n]
         return ratios
 
 
