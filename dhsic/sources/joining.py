@@ -28,6 +28,7 @@ from dhsic.sources.file_lists import natural_key
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.joined import JoinedSource, Part
 from dhsic.sources.likeness import difference
+from dhsic.sources.mudata import are_modalities
 from dhsic.sources.options import text
 from dhsic.sources.variants import CONTIG, NOWHERE, OF_PLINK, POSITION, chromosome_names
 from dhsic.sources.views import described
@@ -114,7 +115,8 @@ def _are_matrices(parts: Sequence[Part], places: Sequence[Places] | None) -> boo
     are_paths = all(isinstance(part.data, str | PathLike) for part in parts)
     if places is not None or any(source.pieces(()) is not None for source in sources):
         return False
-    return not (are_paths and _are_a_series([part.short for part in parts]))
+    is_series = are_paths and _are_a_series([part.short for part in parts])
+    return not is_series or are_modalities(part.name for part in parts)
 
 
 def _are_a_series(names: Sequence[str]) -> bool:
