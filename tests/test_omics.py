@@ -9,8 +9,8 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
-from commands import run
 import zarr
+from commands import run
 from stores import write_frame, write_plink
 
 import dhsic
