@@ -21,8 +21,7 @@ import pandas as pd
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError, warn
-from dhsic.sources import AbstractSource
-from dhsic.sources.columns import NAME, Column, bits_of
+from dhsic.sources.columns import NAME, bits_of
 from dhsic.sources.compression import SUFFIXES as PACKED
 from dhsic.sources.file_lists import natural_key
 from dhsic.sources.ids import abbreviate
@@ -163,7 +162,7 @@ def _places_of(parts: Sequence[Part]) -> list[Places] | None:
     """Return chromosomes and positions of the features of each part; None unless all have them."""
     contigs, positions = [], []
     for part in parts:
-        coords = _coords_of(part.source)
+        coords = part.source.feature_places()
         if not {CONTIG, POSITION} <= {*coords}:
             return None
         contigs.append(pd.factorize(text(coords[CONTIG])))
@@ -174,17 +173,6 @@ def _places_of(parts: Sequence[Part]) -> list[Places] | None:
         new, chromosomes = pd.factorize(np.array([bare[name] for name in names], dtype=object))
         out.append(Places(new[codes], chromosomes, at))
     return out
-
-
-def _coords_of(source: AbstractSource) -> dict[str, Array]:
-    """Read chromosomes and positions of features, without their names, which take longer."""
-    columns, every = source.feature_columns(), slice(0, source.n_features)
-    coords = source.feature_coords() if columns is None else columns
-    found = {name: coords[name] for name in (CONTIG, POSITION) if name in coords}
-    return {
-        name: np.asarray(of.read(every) if isinstance(of, Column) else of)
-        for name, of in found.items()
-    }
 
 
 def _in_order(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,17 +26,20 @@ from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractStored, Names
 from dhsic.sources.blocks import Block, run_of
+from dhsic.sources.columns import repeated_bits
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.sexes import DIPLOID, SEX, DosagesOnX
 from dhsic.sources.stores import file_bytes
 from dhsic.sources.variants import (
     ALLELES,
+    ALT,
     CONTIG,
-    CONTIGS,
     IDS,
     POSITION,
+    REF,
     Variants,
     are_on_x,
+    unnamed,
 )
 from dhsic.sources.vcz import MISSING
 
@@ -94,12 +97,29 @@ class Fileset:
         variants, samples = (_there(tuple(stem + s for s in kinds)) for kinds in TABLES[suffix])
         return cls(calls, variants, samples)
 
-    def dataset(self) -> xr.Dataset:
-        """Return the annotations of the variants, under the names of VCF Zarr."""
+    def variant_names(self) -> Array | None:
+        """Return the names of the variants, as in VCF Zarr: ids, or positions if missing."""
+        ids = _table(self.variants, ("ID",))["ID"]
+        if not unnamed(ids).any() and not repeated_bits([ids]).size:
+            return ids
+        coords = self.coords()
+        alleles = np.column_stack([coords[REF], coords[ALT]]).astype(object)
+        annotations = {name: ("variants", coords[name]) for name in (CONTIG, POSITION, IDS)}
+        return Variants(
+            xr.Dataset({**annotations, ALLELES: (("variants", "alleles"), alleles)})
+        ).names()
+
+    def coords(self) -> dict[str, Array]:
+        """Return contigs, positions, ids and alleles of the variants."""
         table = _table(self.variants, ("CHROM", "ID", "POS", "REF", "ALT"))
-        index, contigs = pd.factorize(table["CHROM"])
-        alleles = np.column_stack([table["REF"], table["ALT"]]).astype(object)
-        alleles[alleles == "0"] = "."  # missing, as in VCF
+        ref, alt = (np.where(table[name] == "0", ".", table[name]) for name in ("REF", "ALT"))
+        return {**self._places_in(table), IDS: table["ID"], REF: ref, ALT: alt}
+
+    def places(self) -> dict[str, Array]:
+        """Return contigs and positions of the variants; rows without alleles are refused."""
+        return self._places_in(_table(self.variants, ("CHROM", "POS", "REF", "ALT")))
+
+    def _places_in(self, table: Mapping[str, Array]) -> dict[str, Array]:
         try:
             positions = table["POS"].astype(np.int64)
         except ValueError as error:
@@ -108,21 +128,7 @@ class Fileset:
                 f"Without a header its columns are {', '.join(BIM)}. Correct it, or write it "
                 "again."
             ) from error
-        return xr.Dataset({
-            CONTIG: ("variants", index),
-            CONTIGS: ("contigs", np.asarray(contigs, dtype=object)),
-            POSITION: ("variants", positions),
-            ALLELES: (("variants", "alleles"), alleles),
-            IDS: ("variants", table["ID"]),
-        })  # fmt: skip
-
-    def variant_names(self) -> Array | None:
-        """Return the names of the variants, as in VCF Zarr: ids, or positions if missing."""
-        return Variants(self.dataset()).names()
-
-    def coords(self) -> dict[str, Array]:
-        """Return contigs, positions, ids and alleles of the variants."""
-        return Variants(self.dataset()).coords()
+        return {CONTIG: table["CHROM"], POSITION: positions}
 
     def sample_names(self) -> Array:
         """Return the IIDs of the samples; if some repeat, FID_IID for all, as in PLINK's VCF."""
@@ -262,7 +268,8 @@ class AbstractPlinkSource(AbstractStored):
                 raise DataError(f"{path} has no rows. Restore it, or write it again.")
         self.names = Names(
             *(files.variant_names, files.sample_names, files.coords, files.key),
-            check=files.variant_names,
+            check=files.coords,
+            places=files.places,
         )
         self.on_x = DosagesOnX(files.on_x, files.sex)
 
