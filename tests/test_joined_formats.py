@@ -4,6 +4,7 @@ import random
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from commands import run
 from suites.source import whole
@@ -200,3 +201,31 @@ def test_samples_are_matched_by_name(kind, tmp_path):
     found = select(files)
     for name in ("rank", "score", "feature"):
         np.testing.assert_array_equal(found[name], expected[name])
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_samples_of_vcf_named_by_family_and_id_are_matched(is_first, bed, tmp_path):
+    """PLINK 2 writes FID_IID to VCF; both are in .fam."""
+    files = split_bed(tmp_path)[1]
+    for fam in tmp_path.glob("*.fam"):
+        lines = [line.split() for line in fam.read_text().splitlines()]
+        fam.write_text(
+            "".join(" ".join([f"F{i % 7}", *rest]) + "\n" for i, (_, *rest) in enumerate(lines))
+        )
+    order = random.Random(2).sample(range(len(SAMPLES)), len(SAMPLES))
+    number = 0 if is_first else 1
+    here = np.flatnonzero(CHROMOSOMES[number] == CONTIGS)
+    names = [f"F{i % 7}_{SAMPLES[i]}" for i in order]
+    name = f"chr{CHROMOSOMES[number]}.vcf.gz"
+    files[number] = write_vcf(
+        tmp_path / name, CALLS[order][:, here], CONTIGS[here], PLACES[here], samples=names
+    )
+    with pytest.warns(UserWarning, match=rf"Samples of {name} are named FID_IID, .* in chr\w\.fam"):
+        source = quiet(files)
+    assert sorted(source.sample_names()) == sorted(SAMPLES)
+    frame = pd.DataFrame(whole(source), source.sample_names()).loc[SAMPLES]
+    np.testing.assert_array_equal(frame, whole(dhsic.open_source(bed[0])))
+    others = [name.replace("s", "t") for name in names]
+    write_vcf(files[number], CALLS[order][:, here], CONTIGS[here], PLACES[here], samples=others)
+    with pytest.raises(InputError, match="does not have the same samples"):
+        quiet(files)

@@ -29,8 +29,9 @@ from dhsic.sources.joined import JoinedSource, Part
 from dhsic.sources.likeness import difference
 from dhsic.sources.mudata import are_modalities
 from dhsic.sources.options import text
+from dhsic.sources.plink import AbstractPlinkSource
 from dhsic.sources.variants import CONTIG, NOWHERE, OF_PLINK, POSITION, chromosome_names
-from dhsic.sources.views import described
+from dhsic.sources.views import described, whole_of
 
 #: Chromosomes after the numbered ones, in the order of PLINK.
 LAST = ("X", "Y", "XY", "MT")
@@ -432,6 +433,7 @@ def _refuse_whole(parts: Sequence[Part], bits: Sequence[Array], frame: pd.DataFr
 def _with_samples(parts: Sequence[Part], *, intersect: bool) -> list[Part]:
     """Match the samples of all parts to those of the first part that names them."""
     names = [None if part.source.row_numbers else part.source.sample_names() for part in parts]
+    parts, names = _without_families(parts, names)
     named = [i for i, each in enumerate(names) if each is not None]
     unnamed = [i for i, each in enumerate(names) if each is None]
     reference = named[0] if named else 0
@@ -467,6 +469,36 @@ def _with_samples(parts: Sequence[Part], *, intersect: bool) -> list[Part]:
         replace(part, rows=_rows(ours if each is None else pd.Index(each), common))
         for part, each in zip(parts, names, strict=True)
     ]
+
+
+def _without_families(
+    parts: Sequence[Part], names: list[Array | None]
+) -> tuple[Sequence[Part], list[Array | None]]:
+    """Name samples by IID in files that name them FID_IID, as PLINK 2 writes VCF.
+
+    FID and IID are those of the first PLINK file among the parts. Other names are unchanged.
+    """
+    known = {i: [*map(str, each)] for i, each in enumerate(names) if each is not None}
+    wholes = [whole_of(part.source) for part in parts]
+    first = next((i for i, of in enumerate(wholes) if isinstance(of, AbstractPlinkSource)), None)
+    if first is None or all(each == known[first] for each in known.values()):
+        return parts, names
+    plink, own = wholes[first], {*known[first]}
+    assert isinstance(plink, AbstractPlinkSource), "it was chosen as one"
+    families = plink.files.family_ids()
+    iid_of = {} if families is None else {f"{f}_{i}": i for f, i in zip(*families, strict=True)}
+    parts, renamed = [*parts], list[str]()
+    for i, each in known.items():
+        if own.isdisjoint(each) and {*each} <= {*iid_of} and own == {*iid_of.values()}:
+            names[i] = np.array([iid_of[name] for name in each], dtype=object)
+            parts[i] = replace(parts[i], has_families=True)
+            renamed.append(parts[i].short)
+    if renamed:
+        warn(
+            f"Samples of {abbreviate(renamed, MOST_LISTED)} are named FID_IID, as PLINK 2 writes "
+            f"VCF. They are matched to FID and IID in {plink.files.samples.name}.",
+        )
+    return parts, names
 
 
 def _rows(own: pd.Index, common: pd.Index) -> Index | None:
