@@ -46,8 +46,7 @@ class Names:
     and coordinates that can be read for a subset of features. `sample_coords` (m,) are labels and
     covariates that are stored with the matrix, and `levels` are the names of the levels of those
     that are ordered categories, lowest first. `dim` is the name of the feature dimension, also in
-    results. `places` reads the chromosomes and positions without the other coordinates, if these
-    take longer.
+    results.
     """
 
     features: Array | Callable[[], Array | None] | None = None
@@ -61,7 +60,6 @@ class Names:
     )
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     dim: str = FEATURES
-    places: Callable[[], Mapping[str, Array]] | None = None
 
 
 class AbstractSource(ABC):
@@ -277,8 +275,6 @@ class AbstractSource(ABC):
     @final
     def feature_places(self) -> Mapping[str, Array]:
         """Chromosomes and positions of the features, each (d,); those that the data state."""
-        if self.names.places is not None:
-            return self.names.places()
         columns = self.feature_columns()
         if columns is None:
             coords = self.feature_coords()

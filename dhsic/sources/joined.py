@@ -223,7 +223,6 @@ class JoinedSource(AbstractSource):
             sample_coords=self._sample_coords,
             levels=dict(ChainMap(*(dict(base.levels) for base in bases))),
             dim=bases[0].dim,
-            places=self._places,
         )
 
     def _columns(self) -> dict[str, Column]:
@@ -273,11 +272,6 @@ class JoinedSource(AbstractSource):
         if self.block_names:
             joint[BLOCK] = _block_names(self.block_names, self.starts, slice(None))
         return joint
-
-    def _places(self) -> dict[str, Array]:
-        each = [part.source.feature_places() for part in self.parts]
-        shared = _shared_names(each)
-        return {name: np.concatenate([places[name] for places in each]) for name in shared}
 
     def _sample_coords(self) -> dict[str, Array]:
         out: dict[str, Array] = {}

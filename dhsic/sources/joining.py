@@ -326,7 +326,11 @@ def _bits(part: Part) -> Array:
 
 def _repeated(bits: Sequence[Array]) -> Array:
     """Hashes that occur in several parts."""
-    each = np.sort(np.concatenate([np.unique(of_part) for of_part in bits]))
+    every = np.sort(np.concatenate(bits))
+    repeated = np.unique(every[1:][every[1:] == every[:-1]])
+    if not repeated.size:
+        return repeated
+    each = np.sort(np.concatenate([np.intersect1d(of_part, repeated) for of_part in bits]))
     return np.unique(each[1:][each[1:] == each[:-1]])
 
 
@@ -489,6 +493,8 @@ def _without_families(
     iid_of = {} if families is None else {f"{f}_{i}": i for f, i in zip(*families, strict=True)}
     parts, renamed = [*parts], list[str]()
     for i, each in known.items():
+        if isinstance(wholes[i], AbstractPlinkSource):  # a .fam in which IIDs repeat
+            continue
         if own.isdisjoint(each) and {*each} <= {*iid_of} and own == {*iid_of.values()}:
             names[i] = np.array([iid_of[name] for name in each], dtype=object)
             parts[i] = replace(parts[i], has_families=True)

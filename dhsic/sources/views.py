@@ -148,7 +148,6 @@ class SubsetSource(AbstractView):
             sample_coords=base_names.sample_coords,
             levels=base_names.levels,
             dim=base_names.dim,
-            places=self._places,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -200,10 +199,6 @@ class SubsetSource(AbstractView):
     def _coords(self) -> dict[str, Array]:
         coords = {STORED: np.arange(self.base.n_features), **self.base.feature_coords()}
         return {name: values[self.features] for name, values in coords.items()}
-
-    def _places(self) -> dict[str, Array]:
-        places = self.base.feature_places()
-        return {name: values[self.features] for name, values in places.items()}
 
     def _columns(self) -> dict[str, Column]:
         columns = self.base.feature_columns() or {}
