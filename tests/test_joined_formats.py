@@ -2,6 +2,10 @@
 
 import random
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -229,3 +233,36 @@ def test_samples_of_vcf_named_by_family_and_id_are_matched(is_first, bed, tmp_pa
     write_vcf(files[number], CALLS[order][:, here], CONTIGS[here], PLACES[here], samples=others)
     with pytest.raises(InputError, match="does not have the same samples"):
         quiet(files)
+
+
+KILLED = {
+    "BCF": ("bcf",),
+    "formats beside each other": ("bed", "8.bgen", "vcf.gz", "bcf"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", KILLED.values(), ids=KILLED)
+def test_a_killed_selection_resumes_to_the_same_table(kinds, tmp_path):
+    if "bed" in kinds:
+        split_bed(tmp_path)
+    others = split(tmp_path / "other", tuple(kind.replace("bed", "8.bgen") for kind in kinds))
+    files = [tmp_path / "chr1.bed" if "bed" in kinds else others[0], *others[1:]]
+    labels = pd.DataFrame(
+        {"IID": SAMPLES, "y": np.random.default_rng(3).standard_normal(len(SAMPLES))}
+    )
+    labels.to_csv(tmp_path / "y.tsv", sep="\t", index=False)
+    asked = ["select", *map(str, files), "--labels", str(tmp_path / "y.tsv"), "--target", "y"]
+    asked += ["-n", "3", "--step", "1", "--solver", "exact", "--no-rerank", "--no-progress"]
+    run(*asked, "--out", tmp_path / "whole.tsv")
+    more = ["--checkpoint", str(tmp_path / "run"), "--out", str(tmp_path / "resumed.tsv")]
+    command = [sys.executable, "-m", "dhsic", *asked, *more]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    late, round_ = time.monotonic() + 120, tmp_path / "run/rounds/000005"
+    while not round_.exists() and process.poll() is None and time.monotonic() < late:
+        time.sleep(0.001)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "resumed.tsv").exists()
+    run("resume", tmp_path / "run")
+    assert (tmp_path / "resumed.tsv").read_bytes() == (tmp_path / "whole.tsv").read_bytes()
