@@ -244,13 +244,17 @@ class Variants:
         return position.astype(np.int64)
 
     def _contigs(self, rows: slice | None = None) -> Array | None:
-        index, names = self.get(CONTIG, rows=rows), self.get(CONTIGS)
+        index, names = self.get(CONTIG, rows=rows), self._contig_names
         if index is None:
             return None
         if names is None or index.dtype.kind not in "iu":
             return text(index)
-        contigs: Array = np.append(text(names), NO_CONTIG)[index]  # -1 is the appended one
+        contigs: Array = np.append(names, NO_CONTIG)[index]  # -1 is the appended one
         return contigs
+
+    @cached_property
+    def _contig_names(self) -> Array | None:
+        return self._text(CONTIGS)
 
     def _ref(self, rows: slice | None = None) -> Array:
         return _alleles(self.get(ALLELES, rows=rows))[REF]
