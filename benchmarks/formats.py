@@ -1,10 +1,15 @@
-"""Processor time of `dhsic test` on BGEN, VCF and BCF, beside Zarr with the same dosages.
+"""Processor time of `dhsic test` on BGEN, .pgen and VCF, beside Zarr with the same dosages.
 
-For BGEN the bound is 1.3 times the sum of two times: reading all dosages by the package bgen, and
-the same test of Zarr. Files are simulated: probabilities of 8 bits that vary as imputed ones do.
+    python formats.py                      # BGEN
+    python formats.py --calls              # .pgen and .vcf.gz
+
+For BGEN and VCF the bound is 1.3 times the sum of two times: bare reading of all dosages by the
+packages bgen and cyvcf2, and the same test of Zarr. For .pgen it is 1.2 times the test of
+Zarr. Files are simulated: probabilities of 8 bits that vary as imputed ones do, or calls.
 """
 
 import argparse
+import gzip
 import os
 import subprocess
 import sys
@@ -16,6 +21,10 @@ import numpy as np
 BARE = """import sys, bgen
 for variant in bgen.BgenReader(sys.argv[1], delay_parsing=True):
     variant.alt_dosage
+"""
+BARE_VCF = """import sys, cyvcf2
+for variant in cyvcf2.VCF(sys.argv[1], gts012=True):
+    variant.gt_types
 """
 
 
@@ -33,6 +42,31 @@ def write_bgen(path, m, d, seed=0):
             out.add_variant(f"v{j}", f"v{j}", "1", 10 * j + 5, ["A", "G"], P, bit_depth=8)
 
 
+def write_calls(path, m, d, seed=0):
+    """Write simulated calls as .pgen with its tables, and as .vcf.gz."""
+    import pgenlib
+
+    rng, texts = np.random.default_rng(seed), np.array(["0/0", "0/1", "1/1"], dtype=object)
+    names = [f"s{i}" for i in range(m)]
+    heads = "##fileformat=VCFv4.2\n##contig=<ID=1>\n"
+    heads += '##FORMAT=<ID=GT,Number=1,Type=String,Description="Genotype">\n'
+    columns = "#CHROM\tPOS\tID\tREF\tALT"
+    with (
+        gzip.open(path.with_suffix(".vcf.gz"), "wt", compresslevel=6) as vcf,
+        pgenlib.PgenWriter(bytes(path.with_suffix(".pgen")), m, d, nonref_flags=False) as pgen,
+        path.with_suffix(".pvar").open("w") as pvar,
+    ):
+        vcf.write(f"{heads}{columns}\tQUAL\tFILTER\tINFO\tFORMAT\t" + "\t".join(names) + "\n")
+        pvar.write(f"{columns}\n")
+        for j in range(d):
+            calls = rng.binomial(2, rng.uniform(0.02, 0.5), m).astype(np.int8)
+            place = f"1\t{10 * j + 5}\tv{j}\tA\tG"
+            vcf.write(f"{place}\t.\t.\t.\tGT\t" + "\t".join(texts[calls]) + "\n")
+            pvar.write(f"{place}\n")
+            pgen.append_biallelic(calls)
+    path.with_suffix(".psam").write_text("#IID\n" + "".join(f"{name}\n" for name in names))
+
+
 def processor_seconds(*arguments):
     """Run a command in a process with one thread; return its processor time."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -42,37 +76,48 @@ def processor_seconds(*arguments):
     return sum(after[2:4]) - sum(before[2:4])
 
 
-def measured(folder, m, d, repeats):
-    """Return the median processor times of reading, and of a test of each format."""
+def commands_of(folder, m, d, *, calls):
+    """Write the files; return the commands to measure, by what they do."""
     dhsic = (sys.executable, "-W", "ignore", "-m", "dhsic")
-    bgen, zarr, labels = folder / "x.bgen", folder / "x.zarr", folder / "y.tsv"
-    write_bgen(bgen, m, d)
+    zarr, labels = folder / "x.zarr", folder / "y.tsv"
     y = np.random.default_rng(1).standard_normal(m)
     labels.write_text("IID\ty\n" + "".join(f"s{i}\t{v:.5f}\n" for i, v in enumerate(y)))
-    subprocess.run([*dhsic, "convert", bgen, zarr], check=True, capture_output=True)
     test = ("--labels", labels, "--target", "y", "--threads", 1)
-    commands = {
+    first = folder / ("x.pgen" if calls else "x.bgen")
+    (write_calls if calls else write_bgen)(first, m, d)
+    subprocess.run([*dhsic, "convert", first, zarr], check=True, capture_output=True)
+    bare, path = (BARE_VCF, folder / "x.vcf.gz") if calls else (BARE, first)
+    files = {".pgen": first, ".vcf.gz": path} if calls else {"BGEN": first}
+    return {
         "start": (*dhsic, "--version"),
-        "package bgen, reading": (sys.executable, "-c", BARE, bgen),
-        "Zarr, float32": (*dhsic, "test", zarr, *test),
-        "BGEN": (*dhsic, "test", bgen, *test),
+        "bare reading": (sys.executable, "-c", bare, path),
+        "Zarr": (*dhsic, "test", zarr, *test),
+        **{name: (*dhsic, "test", file, *test) for name, file in files.items()},
     }
-    times = [{name: processor_seconds(*c) for name, c in commands.items()} for _ in range(repeats)]
-    return {name: float(np.median([each[name] for each in times])) for name in commands}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--variants", type=int, default=40_000)
+    parser.add_argument("--calls", action="store_true", help="calls instead of dosages")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        seconds = measured(Path(folder), options.samples, options.variants, options.repeats)
+        size = options.samples, options.variants
+        commands = commands_of(Path(folder), *size, calls=options.calls)
+        runs = [
+            {name: processor_seconds(*c) for name, c in commands.items()}
+            for _ in range(options.repeats)
+        ]
+    seconds = {name: float(np.median([run[name] for run in runs])) for name in commands}
     for name, value in seconds.items():
         print(f"{name:24} {value:7.2f} s")
-    bound = seconds["package bgen, reading"] + seconds["Zarr, float32"]
-    print(f"{'BGEN over both':24} {seconds['BGEN'] / bound:7.2f}")
+    both = seconds["Zarr"] + seconds["bare reading"]
+    for name, bound in {"BGEN": both, ".vcf.gz": both, ".pgen": seconds["Zarr"]}.items():
+        if name in seconds:
+            what = "Zarr" if name == ".pgen" else "Zarr and bare reading"
+            print(f"{name + ' over ' + what:24} {seconds[name] / bound:7.2f}")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,14 @@
 
 import random
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from commands import run
 from suites.source import whole
@@ -154,15 +160,74 @@ def truncated(folder, files):
     files[1].write_bytes(files[1].read_bytes()[:-40])
 
 
+def kind_of(files):
+    return {".gz": "vcf.gz", ".bcf": "bcf"}.get(files[1].suffix, "8.bgen")
+
+
+SECOND = np.flatnonzero(CONTIGS == "2")
+
+
 def other_samples(folder, files):
-    kind = "vcf.gz" if files[1].suffix == ".gz" else "8.bgen"
-    write_as(kind, folder, "chr2", np.flatnonzero(CONTIGS == "2"), samples=SAMPLES[:-4])
+    write_as(kind_of(files), folder, "chr2", SECOND, samples=SAMPLES[:-4])
 
 
 def other_build(folder, files):
-    here = np.flatnonzero(CONTIGS == "2")
-    kind = "vcf.gz" if files[1].suffix == ".gz" else "8.bgen"
-    files.append(write_as(kind, folder, "build", here, shift=2))
+    files.append(write_as(kind_of(files), folder, "build", SECOND, shift=2))
+
+
+def renamed_samples(folder, files):
+    names = [f"person{i}" for i in range(len(SAMPLES))]
+    path, here = files[1], (CONTIGS[SECOND], PLACES[SECOND])
+    write = write_bgen if path.suffix == ".bgen" else write_vcf
+    write(path, CALLS[:, SECOND], *here, samples=names)
+
+
+def other_chromosome(folder, files):
+    path, places = files[1], PLACES[SECOND]
+    write = write_bgen if path.suffix == ".bgen" else write_vcf
+    write(path, CALLS[:, SECOND], np.repeat("3", len(SECOND)), places + 10_000)
+
+
+def cut_in_half(folder, files):
+    files[1].write_bytes(files[1].read_bytes()[: files[1].stat().st_size // 2])
+
+
+def without_its_end(folder, files):
+    """Cut the last block, which is empty in BGZF, or the last byte."""
+    n = 1 if files[1].suffix == ".bgen" else 28
+    files[1].write_bytes(files[1].read_bytes()[:-n])
+
+
+def longer(folder, files):
+    files[1].write_bytes(files[1].read_bytes() + bytes(100))
+
+
+def emptied(folder, files):
+    files[1].write_bytes(b"")
+
+
+def without_variants(folder, files):
+    write_as(kind_of(files), folder, "chr2", SECOND[:0])
+
+
+def flipped_bytes(folder, files):
+    data = bytearray(files[1].read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 16] = bytes(255 - byte for byte in data[middle : middle + 16])
+    files[1].write_bytes(bytes(data))
+
+
+def of_another_format(folder, files):
+    files[1].write_bytes(Path(__file__).read_bytes())
+
+
+def removed(folder, files):
+    files[1].unlink()
+
+
+def a_folder(folder, files):
+    files[1].unlink()
+    files[1].mkdir()
 
 
 REFUSED = {
@@ -172,22 +237,55 @@ REFUSED = {
     truncated: "chr2",
     other_build: "25 variants of the same name at different positions",
     other_samples: "chr2.* does not have the same samples|chr1.* does not have the same samples",
+    renamed_samples: "chr2.* does not have the same samples|chr1.* does not have the same samples",
+    other_chromosome: "chr2.* is named after chromosome 2, but all of its variants are on .* 3",
+    **dict.fromkeys((cut_in_half, without_its_end, longer, emptied, without_variants), "chr2"),
+    **dict.fromkeys((flipped_bytes, of_another_format, removed, a_folder), "chr2"),
 }
 
 
-@pytest.mark.parametrize("kind", ["8.bgen", "vcf.gz"])
+@pytest.mark.parametrize("kind", ["8.bgen", "vcf.gz", "bcf"])
 @pytest.mark.parametrize("alter", REFUSED, ids=lambda alter: alter.__name__)
 def test_altered_files_are_refused_by_name(alter, kind, tmp_path):
-    files = split(tmp_path, (kind,))
+    files = split(tmp_path, (kind,))[:3]
     alter(tmp_path, files)
     with pytest.raises((DataError, InputError), match=REFUSED[alter]):
-        quiet(files)
+        whole(quiet(files))
 
 
 def test_an_index_of_another_chromosome_is_refused(tmp_path):
     files = split(tmp_path, ("8.bgen",))
     index_of_another(tmp_path, files)
     with pytest.raises(DataError, match=r"chr2\.bgen\.bgi lists 25 variants of another file"):
+        quiet(files)
+
+
+def test_an_index_older_than_its_file_is_refused(tmp_path):
+    files = split(tmp_path, ("8.bgen",))[:3]
+    index = files[1].with_name("chr2.bgen.bgi")
+    older = index.read_bytes()
+    write_as("16.bgen", tmp_path, "chr2", SECOND)
+    index.write_bytes(older)
+    with pytest.raises(DataError, match=r"chr2\.bgen\.bgi"):
+        quiet(files)
+
+
+SAMPLE_FILES = {
+    "one more": [*SAMPLES, "another"],
+    "one less": SAMPLES[:-1],
+    "others": [f"person{i}" for i in range(len(SAMPLES))],
+    "another order": SAMPLES[::-1],
+    "one twice": [*SAMPLES[:-1], SAMPLES[0]],
+    "none": [],
+}
+
+
+@pytest.mark.parametrize("names", SAMPLE_FILES.values(), ids=SAMPLE_FILES)
+def test_a_table_of_other_samples_is_refused(names, tmp_path):
+    files = split(tmp_path, ("8.bgen",))[:3]
+    rows = "".join(f"{s} {s} 0\n" for s in names)
+    (tmp_path / "chr2.sample").write_text("ID_1 ID_2 missing\n0 0 0\n" + rows)
+    with pytest.raises((DataError, InputError), match=r"chr2\.(sample|bgen)"):
         quiet(files)
 
 
@@ -200,3 +298,64 @@ def test_samples_are_matched_by_name(kind, tmp_path):
     found = select(files)
     for name in ("rank", "score", "feature"):
         np.testing.assert_array_equal(found[name], expected[name])
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_samples_of_vcf_named_by_family_and_id_are_matched(is_first, bed, tmp_path):
+    """PLINK 2 writes FID_IID to VCF; both are in .fam."""
+    files = split_bed(tmp_path)[1]
+    for fam in tmp_path.glob("*.fam"):
+        lines = [line.split() for line in fam.read_text().splitlines()]
+        fam.write_text(
+            "".join(" ".join([f"F{i % 7}", *rest]) + "\n" for i, (_, *rest) in enumerate(lines))
+        )
+    order = random.Random(2).sample(range(len(SAMPLES)), len(SAMPLES))
+    number = 0 if is_first else 1
+    here = np.flatnonzero(CHROMOSOMES[number] == CONTIGS)
+    names = [f"F{i % 7}_{SAMPLES[i]}" for i in order]
+    name = f"chr{CHROMOSOMES[number]}.vcf.gz"
+    files[number] = write_vcf(
+        tmp_path / name, CALLS[order][:, here], CONTIGS[here], PLACES[here], samples=names
+    )
+    with pytest.warns(UserWarning, match=rf"Samples of {name} are named FID_IID, .* in chr\w\.fam"):
+        source = quiet(files)
+    assert sorted(source.sample_names()) == sorted(SAMPLES)
+    frame = pd.DataFrame(whole(source), source.sample_names()).loc[SAMPLES]
+    np.testing.assert_array_equal(frame, whole(dhsic.open_source(bed[0])))
+    others = [name.replace("s", "t") for name in names]
+    write_vcf(files[number], CALLS[order][:, here], CONTIGS[here], PLACES[here], samples=others)
+    with pytest.raises(InputError, match="does not have the same samples"):
+        quiet(files)
+
+
+KILLED = {
+    "BCF": ("bcf",),
+    "formats beside each other": ("bed", "8.bgen", "vcf.gz", "bcf"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", KILLED.values(), ids=KILLED)
+def test_a_killed_selection_resumes_to_the_same_table(kinds, tmp_path):
+    if "bed" in kinds:
+        split_bed(tmp_path)
+    others = split(tmp_path / "other", tuple(kind.replace("bed", "8.bgen") for kind in kinds))
+    files = [tmp_path / "chr1.bed" if "bed" in kinds else others[0], *others[1:]]
+    labels = pd.DataFrame(
+        {"IID": SAMPLES, "y": np.random.default_rng(3).standard_normal(len(SAMPLES))}
+    )
+    labels.to_csv(tmp_path / "y.tsv", sep="\t", index=False)
+    asked = ["select", *map(str, files), "--labels", str(tmp_path / "y.tsv"), "--target", "y"]
+    asked += ["-n", "3", "--step", "1", "--solver", "exact", "--no-rerank", "--no-progress"]
+    run(*asked, "--out", tmp_path / "whole.tsv")
+    more = ["--checkpoint", str(tmp_path / "run"), "--out", str(tmp_path / "resumed.tsv")]
+    command = [sys.executable, "-m", "dhsic", *asked, *more]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    late, round_ = time.monotonic() + 120, tmp_path / "run/rounds/000005"
+    while not round_.exists() and process.poll() is None and time.monotonic() < late:
+        time.sleep(0.001)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "resumed.tsv").exists()
+    run("resume", tmp_path / "run")
+    assert (tmp_path / "resumed.tsv").read_bytes() == (tmp_path / "whole.tsv").read_bytes()

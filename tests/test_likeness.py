@@ -109,10 +109,21 @@ PATIENTS = [f"TCGA-{'A1' if i % 2 else 'BH'}-{4000 + 7 * i}" for i in range(M)]
 ALIQUOTS = [f"{p}-01A-{11 + i % 3}R-A{100 + i}-07" for i, p in enumerate(PATIENTS)]
 
 
-@pytest.mark.parametrize("is_longer", [True, False])
-def test_samples_of_patients_are_joined_by_the_remedies(is_longer, rng, tmp_path, monkeypatch):
+#: Names of the data, of a table, and the part by which they differ.
+LONGER = {
+    "aliquots": (ALIQUOTS, PATIENTS, "parts at the end"),
+    "patients": (PATIENTS, ALIQUOTS, "parts at the end"),
+    "families": (
+        [f"F{i % 7}_P_{i}" for i in range(M)],
+        [f"P_{i}" for i in range(M)],
+        "the part before",
+    ),
+}
+
+
+@pytest.mark.parametrize(("ours", "theirs", "way"), LONGER.values(), ids=LONGER)
+def test_longer_names_are_joined_by_the_remedies(ours, theirs, way, rng, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    ours, theirs = (ALIQUOTS, PATIENTS) if is_longer else (PATIENTS, ALIQUOTS)
     X, y = drawn(rng)
     order = rng.permutation(M)
     data = pd.DataFrame(X, index=pd.Index(ours, name="sample")).add_prefix("g")
@@ -121,7 +132,7 @@ def test_samples_of_patients_are_joined_by_the_remedies(is_longer, rng, tmp_path
     table.to_csv("l.csv", index=False)
     command = ("test", "x.csv", "--target", "ill", "-n", "1", "--labels")
     said = " ".join(run(*command, "l.csv", code=2).stderr.split())
-    assert "differ only in parts at the end" in said
+    assert f"differ only in {way}" in said
     remedy = re.search(r'(python -c ".*")\. Then pass NEW\.tsv', said)[1]
     remedy = remedy.replace("python -c", f"{shlex.quote(sys.executable)} -c", 1)
     subprocess.run(["bash", "-c", remedy.replace("DATA", "x.csv")], check=True)
@@ -136,7 +147,7 @@ def test_samples_of_patients_are_joined_by_the_remedies(is_longer, rng, tmp_path
         (pd.Series(y, theirs), "y.index"),
     ):
         names = {"X": data, "y": labels}
-        with pytest.raises(dhsic.InputError, match="differ only in parts at the end") as told:
+        with pytest.raises(dhsic.InputError, match=f"differ only in {way}") as told:
             dhsic.select(data, labels, **more)
         exec(re.search(rf"the same: (.*{where} = \[.*?\)\])", str(told.value))[1], names)
         np.testing.assert_array_equal(dhsic.select(data, names["y"], **more)["rank"].values, best)

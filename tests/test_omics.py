@@ -2,16 +2,19 @@
 
 import json
 import pickle
+import re
+import shutil
 
 import h5py
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 from commands import run
-from stores import write_plink
+from stores import write_frame, write_plink
 
 import dhsic
-from dhsic.errors import InputError
+from dhsic.errors import DataError, InputError
 from dhsic.hsic import weights
 from dhsic.kernels.labels import label_matrix
 from dhsic.passes import Measure
@@ -150,6 +153,78 @@ def test_modalities_of_mudata(tmp_path):
     np.testing.assert_array_equal(source.read(block)[:, -40:], RNA.to_numpy())
     alone = dhsic.open_source(tmp_path / "x.h5mu/mod/rna")
     assert [*alone.feature_names()] == [*RNA.columns]
+
+
+def write_mudata(path, modalities, zarr_format=3):
+    """Write MuData on Zarr by hand: modalities, and the labels of all samples in its `obs`."""
+    about = {"encoding-type": "MuData", "encoding-version": "0.1.0"}
+    root = zarr.open_group(path, mode="w", attributes=about, zarr_format=zarr_format)
+    write_frame(root, "obs", SAMPLES, {"y": (Y.to_numpy(), "array")})
+    for name, frame in modalities.items():
+        group = root.create_group(f"mod/{name}", attributes={"encoding-type": "anndata"})
+        group.create_array("X", data=frame.to_numpy())
+        ages = {f"age_{name}": (np.arange(M), "array")}
+        write_frame(group, "obs", [*frame.index], ages)
+        write_frame(group, "var", [*frame.columns])
+    return str(path)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_modalities_of_mudata_on_zarr(tmp_path, zarr_format):
+    modalities = {"atac2": RNA, "atac1": METH.iloc[::-1, :20]}  # names of a series, other orders
+    path = write_mudata(tmp_path / "x.zarr", modalities, zarr_format)
+    expected = np.hstack([METH.iloc[::-1, :20], RNA.iloc[::-1]])
+    for X in (path, zarr.open_group(path, mode="r")):
+        source = dhsic.open_source(X)
+        assert [*dict.fromkeys(source.feature_coords()["block"])] == ["atac1", "atac2"]
+        values = np.hstack([source.read(block) for block in source.blocks(64)])
+        np.testing.assert_array_equal(values, expected)
+    np.testing.assert_array_equal(dhsic.read_target(path, "y"), Y[source.sample_names()])
+    np.testing.assert_array_equal(dhsic.read_target(path, "age_atac2"), np.arange(M)[::-1])
+    alone = dhsic.open_source(f"{path}/mod/atac2")
+    assert [*alone.feature_names()] == [*RNA.columns]
+
+
+def test_commands_on_mudata_on_zarr(tmp_path):
+    path = write_mudata(tmp_path / "x.zarr", {"p2": RNA, "p1": METH.iloc[:, :20]})
+    shown = run("inspect", path).stdout
+    for line in (
+        "matrix    p1: 150 samples x 20",
+        "matrix    p2: 150 samples x 40",
+        "y: ",
+        "age_p2: ",
+    ):
+        assert line in shown
+    run("select", path, "--target", "y", "-n", 5, "--out", tmp_path / "r.csv")
+    table = pd.read_csv(tmp_path / "r.csv")
+    expected = dhsic.select({"p1": METH.iloc[:, :20], "p2": RNA}, Y, n_features_to_select=5)
+    in_order = expected["feature"].to_numpy()[np.argsort(expected["rank"].to_numpy())]
+    assert [*table["name"]] == [*in_order]
+    assert {*table["block"]} == {"p1", "p2"}
+
+
+def test_mudata_beside_other_data_is_refused_with_its_matrices(tmp_path):
+    path = write_mudata(tmp_path / "x.zarr", {"a": RNA, "b": METH.iloc[:, :20]})
+    snp = write(tmp_path)[2]
+    with pytest.raises(
+        InputError, match=r"MuData.*pass each of them: \S+/mod/a \S+/mod/b"
+    ) as error:
+        dhsic.open_source([path, snp])
+    paths = re.search(r"them: (\S+) (\S+) ", str(error.value)).groups()
+    source = dhsic.open_source([*paths, snp])
+    assert [*dict.fromkeys(source.feature_coords()["block"])] == ["a", "b", "snp"]
+    shutil.rmtree(tmp_path / "x.zarr" / "mod")
+    with pytest.raises(InputError, match="MuData without modalities"):
+        dhsic.open_source(path)
+
+
+def test_labels_of_mudata_that_do_not_name_all_samples(tmp_path):
+    more = RNA.set_axis([*SAMPLES[:-1], "other"])
+    path = write_mudata(
+        tmp_path / "x.zarr", {"a": more, "b": METH.iloc[:, :20].set_axis(more.index)}
+    )
+    with pytest.raises(DataError, match="does not name every sample"):
+        dhsic.select(path, "y", **QUICK)
 
 
 def test_objects_of_mudata_are_recognised():

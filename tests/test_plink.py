@@ -18,6 +18,8 @@ from thorough import examples
 import dhsic
 from dhsic.errors import DataError, InputError
 from dhsic.runtime.dask import DaskRuntime
+from dhsic.sources import plink
+from dhsic.sources.compact import CompactText, Levels
 
 DATA = Path(__file__).parents[2] / "shared/data/genotypes"
 QUICK = ("-n", 3, "--threads", 2, "--no-progress")
@@ -387,3 +389,34 @@ def test_the_example_of_regenie():
     )
     assert (facts["n_samples"], facts["n_features"]) == (500, 1000)
     assert facts["label_kernel"] == "balanced"
+
+
+def test_compact_texts_are_those_encoded(rng):
+    parts = [np.array(["rs1", "", "ä1", "x" * 300], object), np.array(["rs1", "1:5:A:T"], object)]
+    every = np.concatenate(parts)
+    for kind in (CompactText, Levels):
+        column = kind.joined([kind.of(part) for part in parts]).column()
+        assert column.read(slice(None)).tolist() == every.tolist()
+        assert column.read(slice(1, 4)).tolist() == every[1:4].tolist()
+        assert column.at(np.array([5, 0])).tolist() == [every[5], every[0]]
+    many = rng.integers(0, 1000, 5000).astype(str).astype(object)
+    joint = Levels.joined([Levels.of(many[:400]), Levels.of(many[400:])])
+    assert joint.read(slice(None)).tolist() == many.tolist()
+    assert joint.codes.dtype == np.uint16
+
+
+def test_tables_of_many_variants_are_read_in_parts(tmp_path, monkeypatch):
+    """Names and coordinates, and the row of an error, do not depend on the parts."""
+    rows = [f"{1 + j // 5}\trs{j}\t0\t{10 * j}\tA\t0\n" for j in range(11)]
+    path = tmp_path / "x.bim"
+    path.write_text("".join(rows))
+    whole = plink.VariantTable(path)
+    monkeypatch.setattr(plink, "STRETCH", 3)
+    parts = plink.VariantTable(path)
+    assert parts.names().tolist() == whole.names().tolist() == [f"rs{j}" for j in range(11)]
+    for name, values in whole.coords().items():
+        np.testing.assert_array_equal(parts.coords()[name], values)
+    assert whole.coords()["variant_ref"].tolist() == ["."] * 11
+    path.write_text("".join([*rows[:7], "2\trs7\t0\n", *rows[8:]]))
+    with pytest.raises(DataError, match=r"Row 8 of .*x\.bim has no POS"):
+        plink.VariantTable(path).names()

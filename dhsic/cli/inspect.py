@@ -43,7 +43,8 @@ from dhsic.sources.codecs import CHECKSUMS, described
 from dhsic.sources.file_lists import expanded, short_name
 from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.ids import abbreviate
-from dhsic.sources.joined import parts_of
+from dhsic.sources.joined import JoinedSource, Part, parts_of
+from dhsic.sources.mudata import joint_obs
 from dhsic.sources.opening import on_disk, open_source, parent
 from dhsic.sources.options import dimension_names
 from dhsic.sources.plink import samples_table
@@ -115,7 +116,7 @@ def inspect(*, path: str | list[str], as_json: bool, **opening: Any) -> None:
         ("data", f"{short_name(path)}: {run.n_samples:,} samples x {source.n_features:,} features"),
         *(
             (
-                "file",
+                "matrix" if _block_names(source) else "file",
                 f"{file['file']}: {file['n_samples']:,} samples x {file['n_features']:,} features",
             )
             for file in _files(source)
@@ -141,6 +142,12 @@ def inspect(*, path: str | list[str], as_json: bool, **opening: Any) -> None:
     good = ["The layout is good for feature selection."] if is_stored else []
     labelled_lines += [("advice", line) for line in ([hint] if hint else []) + (advised or good)]
     click.echo("\n".join(paragraph(label, text) for label, text in labelled_lines))
+
+
+def _block_names(source: AbstractSource) -> tuple[str, ...]:
+    """Names of the matrices of a source that joins different matrices; () for others."""
+    whole = whole_of(source)
+    return whole.block_names if isinstance(whole, JoinedSource) else ()
 
 
 def _files(source: AbstractSource) -> list[dict[str, Any]]:
@@ -188,12 +195,11 @@ def _targets(
 ) -> Iterator[tuple[str, str]]:
     """Yield variables along the samples that could be labels, with a summary of each."""
     if not isinstance(path, str):
-        first = parts_of(source)[0]
-        store = anndata_of(first.data)
-        if store is not None:
-            yield from _of_cells(first.name, store)
-        else:
-            yield from _targets(first.name, first.source, first.source.chunked)
+        parts = parts_of(source)
+        if (frame := joint_obs(part.data for part in parts)) is not None:
+            yield from _columns(frame)
+        for part in parts if _block_names(source) else parts[:1]:
+            yield from _targets_of_part(part)
         return
     if data is None:
         variables = dict(source.sample_coords())
@@ -209,6 +215,15 @@ def _targets(
         arrays = {name: array for name, array in group.arrays() if array.ndim == 1}
     for name in along_samples(arrays, source):
         yield name, _summary(read_variable(arrays[name], "fill"))
+
+
+def _targets_of_part(part: Part) -> Iterator[tuple[str, str]]:
+    """Yield variables along the samples of one of several files or matrices."""
+    store = anndata_of(part.data)
+    if store is not None:
+        yield from _of_cells(part.data, store)
+    else:
+        yield from _targets(part.data, part.source, part.source.chunked)
 
 
 def _of_target(job: SelectJob, source: AbstractSource, name: str) -> str:

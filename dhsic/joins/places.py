@@ -24,7 +24,6 @@ from dhsic.sources.variants import (
     chromosome_names,
     plink_numbers,
 )
-from dhsic.sources.views import described
 
 #: Pattern of a range of chromosomes, and of an interval on one.
 SPAN = re.compile(r"(?:chr)?(\d+)-(?:chr)?(\d+)", re.IGNORECASE)
@@ -130,10 +129,10 @@ def chromosome_codes(source: AbstractSource) -> tuple[Index, Array] | None:
     A code is an index into the names. The names are normalised: "chr6" becomes "6", and PLINK's 23
     becomes "X".
     """
-    columns = described(source)
-    if CONTIG not in columns:
+    places = source.feature_places()
+    if CONTIG not in places:
         return None
-    spelled, texts = pd.factorize(as_text(columns[CONTIG].read(slice(0, source.n_features))))
+    spelled, texts = pd.factorize(as_text(places[CONTIG]))
     bare = chromosome_names(texts.tolist())
     codes, names = pd.factorize(np.array([bare[name] for name in texts.tolist()], dtype=object))
     return codes[spelled], names

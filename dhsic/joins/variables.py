@@ -13,7 +13,7 @@ import xarray as xr
 import zarr
 
 from dhsic._typing import Array
-from dhsic.errors import DhsicError, InputError
+from dhsic.errors import DataError, DhsicError, InputError
 from dhsic.joins.coordinates import coordinates_of
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import (
@@ -28,12 +28,13 @@ from dhsic.joins.written_numbers import refuse_written
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData, AnnDataStore
 from dhsic.sources.chunked import LEVELS, arrays_of, member, read_variable
-from dhsic.sources.file_lists import is_several
+from dhsic.sources.file_lists import expanded, is_several
 from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.h5ad import AnnDataObject, H5Store, is_anndata
 from dhsic.sources.hdf5 import is_h5ad
 from dhsic.sources.ids import abbreviate, did_you_mean
 from dhsic.sources.joined import Part, parts_of
+from dhsic.sources.mudata import joint_obs
 from dhsic.sources.opening import (
     GROUP_DEPTH,
     is_table,
@@ -46,6 +47,7 @@ from dhsic.sources.opening import (
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks, dimension_names
 from dhsic.sources.packing import declared, unpacked
 from dhsic.sources.plink import samples_table
+from dhsic.sources.views import whole_of
 from dhsic.validation import refuse_lossy
 
 
@@ -89,6 +91,7 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     DataError
         The variable is damaged.
     """
+    data = expanded(data)
     values = labels_at(data, name, missing_chunks, "the labels themselves, one per sample")
     of_table = isinstance(data, AbstractSource) or is_table(data)
     if values.dtype.kind != "O" or not of_table:
@@ -108,6 +111,9 @@ def stored_levels(data: Any, name: str) -> list[str]:
     These are columns of `obs` and of Arrow tables, and variables with the attribute `LEVELS`.
     """
     if is_several(data):
+        frame = joint_obs(each for each in data if isinstance(each, str))
+        if frame is not None and name in frame.columns:
+            return frame.levels(name)
         return next(filter(None, (stored_levels(each, name) for each in data)), [])
     if isinstance(data, AbstractSource):
         return [*data.names.levels.get(name, ())]
@@ -129,6 +135,9 @@ def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: st
     if is_several(data):
         data = open_source(data, intersect_samples=True)
     parts = parts_of(data) if isinstance(data, AbstractSource) else ()
+    frame = joint_obs(part.data for part in parts if isinstance(part.data, str))
+    if frame is not None and name in frame.columns:
+        return _of_joint_obs(frame, name, data, missing_chunks)
     if parts and name not in data.sample_coords():
         return _of_parts(parts, name, missing_chunks, otherwise)
     return _of_one(data, name, missing_chunks, otherwise)
@@ -166,6 +175,19 @@ def _of_one(data: Any, name: str, missing_chunks: MissingChunks, otherwise: str)
     if name not in variables:
         _refuse_absent(opened, name, variables, otherwise)
     return _values(variables[name], missing_chunks)
+
+
+def _of_joint_obs(
+    frame: AbstractFrame, name: str, source: AbstractSource, missing_chunks: MissingChunks
+) -> Array:
+    """Read a column of the samples of MuData, in the order of the joint samples of a source."""
+    samples, rows = whole_of(source).sample_names(), pd.Index(frame.names())
+    if samples is None or not rows.is_unique or not np.isin(samples, rows).all():
+        raise DataError(
+            f"{frame.place} does not name every sample of the modalities once, so {name!r} cannot "
+            "be matched to them. Write the file again with mudata, after mdata.update()."
+        )
+    return np.asarray(frame.column(name, missing_chunks)[rows.get_indexer(pd.Index(samples))])
 
 
 def _of_parts(

@@ -26,6 +26,8 @@ from dhsic.sources.sexes import DosagesOnX, Sexes
 
 #: Default name of the feature dimension of results.
 FEATURES = "features"
+#: Names of the coordinates with the chromosome and the position of each feature.
+PLACES = ("variant_contig", "variant_position")
 #: Levels of a source whose features are all numbers.
 NO_LEVELS: Mapping[int, tuple[str, ...]] = {}
 #: Number of features per block of a fingerprint if storage has no chunks.
@@ -269,6 +271,16 @@ class AbstractSource(ABC):
         """Names (``feature``) and coordinates as columns read in parts; None for data in memory."""
         value_or_reader = self.names.columns
         return value_or_reader() if callable(value_or_reader) else value_or_reader
+
+    @final
+    def feature_places(self) -> Mapping[str, Array]:
+        """Chromosomes and positions of the features, each (d,); those that the data state."""
+        columns = self.feature_columns()
+        if columns is None:
+            coords = self.feature_coords()
+            return {name: np.asarray(coords[name]) for name in PLACES if name in coords}
+        every = slice(0, self.n_features)
+        return {name: columns[name].read(every) for name in PLACES if name in columns}
 
     @final
     def name_parts(self) -> Iterator[Array]:

@@ -256,19 +256,6 @@ def _holds(node: Node) -> bool:
     return node.attrs.get("encoding-type") in (*SPARSE, "dataframe")
 
 
-def refuse_mudata(group: zarr.Group) -> None:
-    """Raise InputError for MuData, which contains several AnnData objects."""
-    if group.attrs.get("encoding-type") != "MuData":
-        return
-    listed: Any = group.attrs.get("mod-order", [])
-    names = [str(name) for name in listed] or ["..."]
-    raise InputError(
-        f"{group.store_path} is MuData, which contains several AnnData objects: "
-        f"{', '.join(names)}. Pass one of them: the path of its folder, mod/{names[0]}, or the "
-        f"group zarr.open_group(...)['mod/{names[0]}']."
-    )
-
-
 @dataclass(frozen=True)
 class ZarrParts(AbstractParts):
     """Arrays of a sparse matrix (data, indices, indptr) in the Zarr group at `place`."""

@@ -56,6 +56,8 @@ REPEATED = 1000
 CACHE_BYTES = 1 << 18
 #: Largest number of variants whose annotations are kept, which takes about 100 bytes for each.
 MOST_KEPT = 1 << 18
+#: Number of files whose offsets are kept, which takes 8 bytes for each variant.
+OPENED = 64
 #: Number of variants whose names are part of a fingerprint.
 SAMPLED = 1000
 
@@ -363,7 +365,7 @@ def _annotations(file: BgenFile, _size: int, _changed_at: int) -> xr.Dataset:
     })  # fmt: skip
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=OPENED)
 def _offsets(file: BgenFile, size: int, _changed_at: int) -> Index:
     """Read the offsets of the variants from the index, or else from the file."""
     index = file.path.with_name(file.path.name + INDEX_SUFFIX)

@@ -15,8 +15,8 @@ from typing import Any
 
 from dhsic.errors import InputError
 from dhsic.sources import AbstractSource
-from dhsic.sources.h5ad import modalities_of
 from dhsic.sources.ids import abbreviate
+from dhsic.sources.mudata import modalities_of
 from dhsic.sources.other_frames import in_pandas
 from dhsic.sources.plink import SUFFIXES
 
@@ -24,8 +24,6 @@ from dhsic.sources.plink import SUFFIXES
 LISTING = "@"
 #: Suffixes of other files that are written beside genotypes, which patterns do not match.
 NO_GENOTYPES = (".log", ".hh", ".nosex", ".sample", ".bgi", ".tbi", ".csi")
-#: Suffix of MuData files, whose modalities are matrices of one set of samples.
-MUDATA = ".h5mu"
 #: Maximum number of files that a short description names individually.
 MOST_NAMED = 2
 #: Maximum number of matrices that it names.
@@ -68,10 +66,8 @@ def expanded(X: Any) -> Any:
         X = dict(X.mod)
     if type(X) is dict and X and all(_is_matrix(x) or _lists_matrices(x) for x in X.values()):
         return _single(NamedMatrices(map(expanded, X.values()), X))
-    if isinstance(X, str | PathLike) and fspath(X).lower().endswith(MUDATA):
-        modalities = modalities_of(fspath(X))
-        paths = [f"{fspath(X)}/mod/{name}" for name in modalities]
-        return _single(NamedMatrices(paths, modalities)) if paths else X
+    if modalities := modalities_of(X):
+        return _single(NamedMatrices(modalities.values(), modalities))
     if isinstance(X, str | PathLike):
         found: list[Any] = _files_of(fspath(X))
         return X if found == [fspath(X)] else _single(_without_tables(found))

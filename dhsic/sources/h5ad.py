@@ -210,20 +210,6 @@ def opened_h5(path: str) -> Iterator[Any]:
         ) from error
 
 
-def modalities_of(path: str) -> list[str]:
-    """Names of the modalities of a MuData file; empty if the file does not exist.
-
-    Raises
-    ------
-    DataError
-        It is damaged.
-    """
-    if "://" in path or not Path(path).is_file():
-        return []
-    with opened_h5(path) as file:
-        return list(file["mod"]) if "mod" in file else []
-
-
 def _is_group(node: Any) -> bool:
     return not hasattr(node, "dtype")
 

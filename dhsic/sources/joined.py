@@ -39,16 +39,18 @@ class Part:
 
     `rows` are the positions in it of the joint samples (m,), in their order; None if they are the
     same. `data` are the data from which it was opened, from which variables along the samples can
-    be read; they are not sent to workers.
+    be read; they are not sent to workers. `has_families` says that the part names its samples
+    FID_IID, and other parts IID.
     """
 
     source: AbstractSource
     name: str
     data: Any = None
     rows: Index | None = None
+    has_families: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Part, (self.source, self.name, None, self.rows)
+        return Part, (self.source, self.name, None, self.rows, self.has_families)
 
     @property
     def short(self) -> str:
@@ -210,7 +212,8 @@ class JoinedSource(AbstractSource):
         """Names and coordinates of the joint features and samples, which are read on demand."""
         bases = [part.source.names for part in self.parts]
         are_columns = any(base.columns is not None for base in bases)
-        first = next((p for p in self.parts if p.source.names.samples is not None), self.parts[0])
+        named = [p for p in self.parts if p.source.names.samples is not None]
+        first = next((part for part in named if not part.has_families), self.parts[0])
         return Names(
             self._feature_names,
             partial(_samples_of, first),

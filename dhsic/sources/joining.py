@@ -21,16 +21,17 @@ import pandas as pd
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError, warn
-from dhsic.sources import AbstractSource
-from dhsic.sources.columns import NAME, Column, bits_of
+from dhsic.sources.columns import NAME, bits_of
 from dhsic.sources.compression import SUFFIXES as PACKED
 from dhsic.sources.file_lists import natural_key
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.joined import JoinedSource, Part
 from dhsic.sources.likeness import difference
+from dhsic.sources.mudata import are_modalities
 from dhsic.sources.options import text
+from dhsic.sources.plink import AbstractPlinkSource
 from dhsic.sources.variants import CONTIG, NOWHERE, OF_PLINK, POSITION, chromosome_names
-from dhsic.sources.views import described
+from dhsic.sources.views import described, whole_of
 
 #: Chromosomes after the numbered ones, in the order of PLINK.
 LAST = ("X", "Y", "XY", "MT")
@@ -114,7 +115,8 @@ def _are_matrices(parts: Sequence[Part], places: Sequence[Places] | None) -> boo
     are_paths = all(isinstance(part.data, str | PathLike) for part in parts)
     if places is not None or any(source.pieces(()) is not None for source in sources):
         return False
-    return not (are_paths and _are_a_series([part.short for part in parts]))
+    is_series = are_paths and _are_a_series([part.short for part in parts])
+    return not is_series or are_modalities(part.name for part in parts)
 
 
 def _are_a_series(names: Sequence[str]) -> bool:
@@ -161,7 +163,7 @@ def _places_of(parts: Sequence[Part]) -> list[Places] | None:
     """Return chromosomes and positions of the features of each part; None unless all have them."""
     contigs, positions = [], []
     for part in parts:
-        coords = _coords_of(part.source)
+        coords = part.source.feature_places()
         if not {CONTIG, POSITION} <= {*coords}:
             return None
         contigs.append(pd.factorize(text(coords[CONTIG])))
@@ -172,17 +174,6 @@ def _places_of(parts: Sequence[Part]) -> list[Places] | None:
         new, chromosomes = pd.factorize(np.array([bare[name] for name in names], dtype=object))
         out.append(Places(new[codes], chromosomes, at))
     return out
-
-
-def _coords_of(source: AbstractSource) -> dict[str, Array]:
-    """Read chromosomes and positions of features, without their names, which take longer."""
-    columns, every = source.feature_columns(), slice(0, source.n_features)
-    coords = source.feature_coords() if columns is None else columns
-    found = {name: coords[name] for name in (CONTIG, POSITION) if name in coords}
-    return {
-        name: np.asarray(of.read(every) if isinstance(of, Column) else of)
-        for name, of in found.items()
-    }
 
 
 def _in_order(
@@ -335,7 +326,11 @@ def _bits(part: Part) -> Array:
 
 def _repeated(bits: Sequence[Array]) -> Array:
     """Hashes that occur in several parts."""
-    each = np.sort(np.concatenate([np.unique(of_part) for of_part in bits]))
+    every = np.sort(np.concatenate(bits))
+    repeated = np.unique(every[1:][every[1:] == every[:-1]])
+    if not repeated.size:
+        return repeated
+    each = np.sort(np.concatenate([np.intersect1d(of_part, repeated) for of_part in bits]))
     return np.unique(each[1:][each[1:] == each[:-1]])
 
 
@@ -442,6 +437,7 @@ def _refuse_whole(parts: Sequence[Part], bits: Sequence[Array], frame: pd.DataFr
 def _with_samples(parts: Sequence[Part], *, intersect: bool) -> list[Part]:
     """Match the samples of all parts to those of the first part that names them."""
     names = [None if part.source.row_numbers else part.source.sample_names() for part in parts]
+    parts, names = _without_families(parts, names)
     named = [i for i, each in enumerate(names) if each is not None]
     unnamed = [i for i, each in enumerate(names) if each is None]
     reference = named[0] if named else 0
@@ -477,6 +473,38 @@ def _with_samples(parts: Sequence[Part], *, intersect: bool) -> list[Part]:
         replace(part, rows=_rows(ours if each is None else pd.Index(each), common))
         for part, each in zip(parts, names, strict=True)
     ]
+
+
+def _without_families(
+    parts: Sequence[Part], names: list[Array | None]
+) -> tuple[Sequence[Part], list[Array | None]]:
+    """Name samples by IID in files that name them FID_IID, as PLINK 2 writes VCF.
+
+    FID and IID are those of the first PLINK file among the parts. Other names are unchanged.
+    """
+    known = {i: [*map(str, each)] for i, each in enumerate(names) if each is not None}
+    wholes = [whole_of(part.source) for part in parts]
+    first = next((i for i, of in enumerate(wholes) if isinstance(of, AbstractPlinkSource)), None)
+    if first is None or all(each == known[first] for each in known.values()):
+        return parts, names
+    plink, own = wholes[first], {*known[first]}
+    assert isinstance(plink, AbstractPlinkSource), "it was chosen as one"
+    families = plink.files.family_ids()
+    iid_of = {} if families is None else {f"{f}_{i}": i for f, i in zip(*families, strict=True)}
+    parts, renamed = [*parts], list[str]()
+    for i, each in known.items():
+        if isinstance(wholes[i], AbstractPlinkSource):  # a .fam in which IIDs repeat
+            continue
+        if own.isdisjoint(each) and {*each} <= {*iid_of} and own == {*iid_of.values()}:
+            names[i] = np.array([iid_of[name] for name in each], dtype=object)
+            parts[i] = replace(parts[i], has_families=True)
+            renamed.append(parts[i].short)
+    if renamed:
+        warn(
+            f"Samples of {abbreviate(renamed, MOST_LISTED)} are named FID_IID, as PLINK 2 writes "
+            f"VCF. They are matched to FID and IID in {plink.files.samples.name}.",
+        )
+    return parts, names
 
 
 def _rows(own: pd.Index, common: pd.Index) -> Index | None:

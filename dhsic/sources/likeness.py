@@ -98,6 +98,11 @@ _CHANGES: dict[str, Callable[[str], str]] = {
 }
 
 
+#: Changes that remove the FID from FID_IID, by their Python expressions of a name n.
+_WITHOUT_FAMILY: dict[str, Callable[[str], str]] = {
+    "n.partition('_')[2]": lambda n: n.partition("_")[2],
+    "n.rpartition('_')[2]": lambda n: n.rpartition("_")[2],
+}
 #: Number of names of the data, containing a name of the table, whose affixes are tried.
 MOST_TRIED = 3
 
@@ -119,19 +124,26 @@ def lengthening(names: Iterable[str], ours: Iterable[str]) -> str:
     """Return Python code of a dictionary that maps shortened names of the data to the full names.
 
     The shortened names are those that a table has in `names`; `ours` are the names of the data,
-    which the code calls {samples}. The code is "" unless shortening by a number of parts keeps the
-    names of the data distinct and matches more names of the table than the full names do.
+    which the code calls {samples}. The code is "" unless shortening, to a number of parts or to the
+    part after a FID, keeps the names of the data distinct and matches more names of the table than
+    the full names do.
 
     >>> lengthening(["P-1", "P-2"], ["P-1-01A", "P-2-11B"])
     "{{'-'.join(n.split('-')[:2]): n for n in {samples}}}"
+    >>> lengthening(["P1", "P2"], ["F1_P1", "F1_P2"])
+    "{{n.partition('_')[2]: n for n in {samples}}}"
     >>> lengthening(["P-1", "P-2"], ["P-1-01A", "P-1-11B"])
     ''
     """
     theirs, known = set(names), set(ours)
-    for mark, n in _parts_of(theirs):
-        short = [*map(_beginning(mark, n), known)]
+    changes = {
+        f"{mark!r}.join(n.split({mark!r})[:{n}])": _beginning(mark, n)
+        for mark, n in _parts_of(theirs)
+    }
+    for change, shortened in (changes | _WITHOUT_FAMILY).items():
+        short = [*map(shortened, known)]
         if len(set(short)) == len(short) and len(theirs.intersection(short)) > len(theirs & known):
-            return f"{{{{{mark!r}.join(n.split({mark!r})[:{n}]): n for n in {{samples}}}}}}"
+            return f"{{{{{change}: n for n in {{samples}}}}}}"
     return ""
 
 

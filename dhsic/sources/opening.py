@@ -21,7 +21,7 @@ from zarr.storage import StorePath
 from dhsic._typing import Array
 from dhsic.errors import DataError, DhsicError, InputError
 from dhsic.sources import AbstractSource, Names
-from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
+from dhsic.sources.anndata import AnnDataStore, open_anndata
 from dhsic.sources.arrays import open_in_memory, open_xarray
 from dhsic.sources.arrow import begins, is_arrow
 from dhsic.sources.bgen import SUFFIX as BGEN
@@ -55,6 +55,7 @@ from dhsic.sources.mixed_tables import (
     refuse_categories,
     refuse_codes,
 )
+from dhsic.sources.mudata import refuse_mudata
 from dhsic.sources.npy import NUMPY, open_npy, open_npz
 from dhsic.sources.options import (
     MissingChunks,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,17 +26,21 @@ from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractStored, Names
 from dhsic.sources.blocks import Block, run_of
+from dhsic.sources.columns import NAME, STRETCH, Column, repeated_bits
+from dhsic.sources.compact import CompactText, Levels
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.sexes import DIPLOID, SEX, DosagesOnX
 from dhsic.sources.stores import file_bytes
 from dhsic.sources.variants import (
     ALLELES,
+    ALT,
     CONTIG,
-    CONTIGS,
     IDS,
     POSITION,
+    REF,
     Variants,
     are_on_x,
+    unnamed,
 )
 from dhsic.sources.vcz import MISSING
 
@@ -94,36 +98,6 @@ class Fileset:
         variants, samples = (_there(tuple(stem + s for s in kinds)) for kinds in TABLES[suffix])
         return cls(calls, variants, samples)
 
-    def dataset(self) -> xr.Dataset:
-        """Return the annotations of the variants, under the names of VCF Zarr."""
-        table = _table(self.variants, ("CHROM", "ID", "POS", "REF", "ALT"))
-        index, contigs = pd.factorize(table["CHROM"])
-        alleles = np.column_stack([table["REF"], table["ALT"]]).astype(object)
-        alleles[alleles == "0"] = "."  # missing, as in VCF
-        try:
-            positions = table["POS"].astype(np.int64)
-        except ValueError as error:
-            raise DataError(
-                f"{self.variants} contains a position that is not a whole number ({error}). "
-                f"Without a header its columns are {', '.join(BIM)}. Correct it, or write it "
-                "again."
-            ) from error
-        return xr.Dataset({
-            CONTIG: ("variants", index),
-            CONTIGS: ("contigs", np.asarray(contigs, dtype=object)),
-            POSITION: ("variants", positions),
-            ALLELES: (("variants", "alleles"), alleles),
-            IDS: ("variants", table["ID"]),
-        })  # fmt: skip
-
-    def variant_names(self) -> Array | None:
-        """Return the names of the variants, as in VCF Zarr: ids, or positions if missing."""
-        return Variants(self.dataset()).names()
-
-    def coords(self) -> dict[str, Array]:
-        """Return contigs, positions, ids and alleles of the variants."""
-        return Variants(self.dataset()).coords()
-
     def sample_names(self) -> Array:
         """Return the IIDs of the samples; if some repeat, FID_IID for all, as in PLINK's VCF."""
         table = _table(self.samples, ("IID",), ("FID",))
@@ -140,10 +114,6 @@ class Fileset:
     def sex(self) -> Array | None:
         """SEX of the samples, (m,) text; None if the table has no such column."""
         return _table(self.samples, (), (SEX,)).get(SEX)
-
-    def on_x(self) -> Index:
-        """Variants on X; without the pseudoautosomal regions if these are coded as XY."""
-        return np.flatnonzero(are_on_x(_table(self.variants, ("CHROM",))["CHROM"]))
 
     def key(self) -> tuple[Array, ...]:
         """Return digests of the tables, which represent all names in a fingerprint."""
@@ -201,6 +171,14 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _table(path: Path, wanted: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Array]:
     """Read columns of a table as text: all in `wanted`, and those in `more` if they exist."""
+    parts = [*_parts_of_table(path, wanted, more)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _parts_of_table(
+    path: Path, wanted: tuple[str, ...], more: tuple[str, ...] = ()
+) -> Iterator[dict[str, Array]]:
+    """Read columns of a table as text, `STRETCH` rows at a time; see `_table`."""
     n_skipped, names = 0, list[str]()
     for line in _lines(path):
         if not line.startswith("#"):
@@ -216,21 +194,27 @@ def _table(path: Path, wanted: tuple[str, ...], more: tuple[str, ...] = ()) -> d
             "Restore its header, or write it again."
         )
     try:
-        frame = pd.read_csv(
+        with pd.read_csv(
             path, sep=r"\s+", header=None, names=names, usecols=some, skiprows=n_skipped,
-            dtype=str, na_filter=False, index_col=False,
-        )  # fmt: skip
+            dtype=str, na_filter=False, index_col=False, chunksize=STRETCH,
+        ) as frames:  # fmt: skip
+            for number, frame in enumerate(frames):
+                columns = {name: frame[name].to_numpy(dtype=object) for name in some}
+                _check_fields(path, columns, names, number * STRETCH)
+                yield columns
     except ValueError as error:  # errors of pandas, and text that is not UTF-8
         raise DataError(f"{path} cannot be read as a table: {error}. Correct that line.") from error
-    columns = {name: frame[name].to_numpy(dtype=object) for name in some}
+
+
+def _check_fields(path: Path, columns: Mapping[str, Array], names: list[str], start: int) -> None:
+    """Refuse rows with fewer fields than columns; the first row has the position `start`."""
     for name, values in columns.items():
         short = np.flatnonzero(values == "")
         if short.size:
             raise DataError(
-                f"Row {short[0] + 1} of {path} has no {name}: it has fewer fields than the "
+                f"Row {start + short[0] + 1} of {path} has no {name}: it has fewer fields than the "
                 f"columns {', '.join(names)}. Correct it, or write the file again."
             )
-    return columns
 
 
 def _headless(path: Path, n: int) -> list[str]:
@@ -247,6 +231,77 @@ def _headless(path: Path, n: int) -> list[str]:
     return list(names)
 
 
+class VariantTable:
+    """Annotations of the variants in a .bim or .pvar, under the names of VCF Zarr.
+
+    The file is read once, and its columns take about 40 bytes per variant. They are not pickled.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return VariantTable, (self.path,)
+
+    def columns(self) -> Mapping[str, Column]:
+        """Return contigs, positions, ids, alleles and names of the variants."""
+        return self._columns
+
+    def names(self) -> Array:
+        """Return the names of the variants, as in VCF Zarr: ids, or positions if missing."""
+        return self._columns[NAME].read(slice(None))
+
+    def coords(self) -> dict[str, Array]:
+        """Return contigs, positions, ids and alleles of the variants."""
+        columns = self._columns.items()
+        return {name: of.read(slice(None)) for name, of in columns if name != NAME}
+
+    def on_x(self) -> Index:
+        """Variants on X; without the pseudoautosomal regions if these are coded as XY."""
+        return np.flatnonzero(are_on_x(self._columns[CONTIG].read(slice(None))))
+
+    @cached_property
+    def _columns(self) -> dict[str, Column]:
+        ids, positions, levels = list[CompactText](), list[Index](), list[list[Levels]]()
+        for part in _parts_of_table(self.path, ("CHROM", "ID", "POS", "REF", "ALT")):
+            ids.append(CompactText.of(part["ID"]))
+            positions.append(self._positions(part["POS"]))
+            alleles = [np.where(part[name] == "0", ".", part[name]) for name in ("REF", "ALT")]
+            levels.append([*map(Levels.of, (part["CHROM"], *alleles))])
+        contigs, refs, alts = (Levels.joined(of).column() for of in zip(*levels, strict=True))
+        position = np.concatenate(positions)
+        columns = {
+            CONTIG: contigs,
+            POSITION: Column(position.size, position.dtype, position.__getitem__),
+            IDS: CompactText.joined(ids).column(),
+            REF: refs,
+            ALT: alts,
+        }
+        return {**columns, NAME: _names_of(columns)}
+
+    def _positions(self, texts: Array) -> Index:
+        try:
+            return np.asarray(texts.astype(np.int64))
+        except ValueError as error:
+            raise DataError(
+                f"{self.path} contains a position that is not a whole number ({error}). Without a "
+                f"header its columns are {', '.join(BIM)}. Correct it, or write it again."
+            ) from error
+
+
+def _names_of(columns: Mapping[str, Column]) -> Column:
+    """Return the names of variants: their ids, unless some are missing or repeat."""
+    are_missing = any(unnamed(part).any() for part in columns[IDS].parts())
+    if not are_missing and not repeated_bits(columns[IDS].parts()).size:
+        return columns[IDS]
+    texts = {name: of.read(slice(None)) for name, of in columns.items()}
+    known = {name: ("variants", texts[name]) for name in (CONTIG, POSITION, IDS)}
+    alleles = np.column_stack([texts[REF], texts[ALT]]).astype(object)
+    names = Variants(xr.Dataset({**known, ALLELES: (("variants", "alleles"), alleles)})).names()
+    assert names is not None, "variants have ids and positions"
+    return CompactText.of(names).column()
+
+
 class AbstractPlinkSource(AbstractStored):
     """Source of genotypes of m samples and d variants in PLINK files, which every worker opens."""
 
@@ -260,11 +315,10 @@ class AbstractPlinkSource(AbstractStored):
         for n, path in (self.n_samples, files.samples), (self.n_features, files.variants):
             if not n:
                 raise DataError(f"{path} has no rows. Restore it, or write it again.")
-        self.names = Names(
-            *(files.variant_names, files.sample_names, files.coords, files.key),
-            check=files.variant_names,
-        )
-        self.on_x = DosagesOnX(files.on_x, files.sex)
+        table = VariantTable(files.variants)
+        of_each = table.names, files.sample_names, table.coords, files.key
+        self.names = Names(*of_each, check=table.columns, columns=table.columns)
+        self.on_x = DosagesOnX(table.on_x, files.sex)
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         return self.read_columns(block, np.arange(block.width), rows).T

@@ -22,16 +22,17 @@ from zarr.storage import StorePath
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
 from dhsic.namespace import slices
-from dhsic.sources import AbstractSource, Names
+from dhsic.sources import PLACES, AbstractSource, Names
 from dhsic.sources.chunked import group_at, member, place_of, read_array
 from dhsic.sources.columns import NAME, STRETCH, Column, all_differ, bits_of, repeated_bits
 from dhsic.sources.options import MissingChunks, text
 from dhsic.sources.views import SubsetSource
 
 #: Arrays that describe variants, and the array into which `variant_contig` is an index.
-IDS, POSITION, ALLELES = "variant_id", "variant_position", "variant_allele"
+IDS, ALLELES = "variant_id", "variant_allele"
 REF, ALT = "variant_ref", "variant_alt"
-CONTIG, CONTIGS = "variant_contig", "contig_id"
+CONTIG, POSITION = PLACES
+CONTIGS = "contig_id"
 FILTER, FILTER_IDS = "variant_filter", "filter_id"
 PASS = "PASS"
 #: Name of a missing contig (index -1), as in VCF.
@@ -243,13 +244,17 @@ class Variants:
         return position.astype(np.int64)
 
     def _contigs(self, rows: slice | None = None) -> Array | None:
-        index, names = self.get(CONTIG, rows=rows), self.get(CONTIGS)
+        index, names = self.get(CONTIG, rows=rows), self._contig_names
         if index is None:
             return None
         if names is None or index.dtype.kind not in "iu":
             return text(index)
-        contigs: Array = np.append(text(names), NO_CONTIG)[index]  # -1 is the appended one
+        contigs: Array = np.append(names, NO_CONTIG)[index]  # -1 is the appended one
         return contigs
+
+    @cached_property
+    def _contig_names(self) -> Array | None:
+        return self._text(CONTIGS)
 
     def _ref(self, rows: slice | None = None) -> Array:
         return _alleles(self.get(ALLELES, rows=rows))[REF]
@@ -273,7 +278,7 @@ class Variants:
         def present() -> Iterator[Array]:
             nonlocal are_named
             for part in self._parts(of_ids, n):
-                missing = _unnamed(part)
+                missing = unnamed(part)
                 are_named = are_named and not missing.any()
                 yield part[~missing]
 
@@ -311,7 +316,7 @@ class Variants:
             return places
         ids = self._text(IDS, rows)
         assert ids is not None, "they name the variants"
-        lacking = _unnamed(ids)
+        lacking = unnamed(ids)
         if naming.repeated is not None and naming.repeated.size:
             lacking |= np.isin(bits_of(ids), naming.repeated)
         return np.where(lacking, places, ids)
@@ -342,7 +347,7 @@ class Naming(NamedTuple):
     repeated: Array | None = None
 
 
-def _unnamed(ids: Array) -> Mask:
+def unnamed(ids: Array) -> Mask:
     """Return the mask of missing ids."""
     return np.isin(ids, (".", ""))
 
