@@ -15,8 +15,7 @@ as in the log-rank test. Under permutations the variance is proportional to ``x'
 of the two is the *variance ratio* of the feature, scaled so that it is 1 on average over random
 features. Products are divided by its root (`dhsic.criteria.label_covariance`). Where censoring does
 not depend on a feature, permutations are exact and the ratio only adds noise, so ratios that differ
-from 1 by no more than chance are 1. A ratio that is estimated with standard error se is multiplied
-by ``1 + se^2``, because products are divided by it.
+from 1 by no more than chance are 1.
 
 The means of features within risk sets change slowly from event to event; they are computed at up to
 `GROUPS` event times, which represent groups with equal numbers of events.
@@ -40,7 +39,7 @@ LEAST, MOST = 0.2, 5.0
 #: Number of standard deviations by which a ratio above or below 1 must differ from 1 to count; the
 #: part of the difference that counts grows from 0 to 1 above it (a positive-part estimate of James
 #: and Stein). A ratio below 1 makes p-values smaller, so it must differ more to count.
-DOUBT, DOUBT_BELOW, TINY = 0.5, 0.9, 1e-12
+DOUBT, DOUBT_BELOW, TINY = 0.5, 0.75, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +142,7 @@ class RiskSetVariance(AbstractProductVariance):
             )
             doubt = np.where(excess > 0, DOUBT, DOUBT_BELOW) * self.errors
             sure = np.maximum(1.0 - np.square(doubt) / np.maximum(np.square(excess), TINY), 0.0)
-            # The mean of the inverse of an estimated variance is larger by its squared error.
-            used = (1.0 + excess * sure) * (1.0 + sure * np.square(self.errors))
-            ratios[rows] = np.clip(used, LEAST, MOST)[:n]
+            ratios[rows] = np.clip(1.0 + excess * sure, LEAST, MOST)[:n]
         return ratios
 
 
