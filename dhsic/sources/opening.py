@@ -112,6 +112,8 @@ PANDAS = (
     "python -c \"import pandas as p; p.read_{reader}({{path!r}}).to_csv('NEW.csv', index=False)\", "
     "then pass NEW.csv (if pandas needs another package for this, its message names it)"
 )
+#: Options of PLINK that write a fileset in its binary format.
+TO_BED = "--make-bed --out {stem}"
 #: Suffixes of unsupported files, the name of their format, and advice on how to convert them.
 FOREIGN = (
     ((".loom",), "Loom", "anndata.io.read_loom(path).write_h5ad('out.h5ad')"),
@@ -130,6 +132,13 @@ FOREIGN = (
         "Matrix Market",
         "pass the Cell Ranger folder that contains it, or X = scipy.io.mmread({path!r}).T.tocsr()",
     ),
+    (
+        (".ped", ".map"),
+        "PLINK text",
+        f"plink2 --pedmap {{stem}} {TO_BED} (PLINK 1.9: plink --file {{stem}} {TO_BED})",
+    ),
+    ((".tped", ".tfam"), "PLINK text", f"plink --tfile {{stem}} {TO_BED}"),
+    ((".lgen",), "PLINK text", f"plink --lfile {{stem}} {TO_BED}"),
 )
 
 #: Suffixes of workbooks; some programs also use them for text tables.
@@ -728,7 +737,7 @@ def nothing_at(path: str, *, is_url: bool) -> str:
             there = "is" if is_there else "does not exist, and would be"
             return (
                 f"{path} {there} a file in {name} format, which dhsic does not read. Convert it "
-                f"first: {remedy.format(path=path, stem=path.rpartition('.')[0])}."
+                f"first: {remedy.format(path=path, stem=shlex.quote(path.rpartition('.')[0]))}."
             )
     if is_url:
         return (
@@ -753,4 +762,7 @@ def nothing_at(path: str, *, is_url: bool) -> str:
             f"{names or 'nothing'}. Pass the folder that itself contains zarr.json (or .zgroup, "
             ".zarray)."
         )
+    for suffix in (".ped", ".tped", ".lgen"):  # the prefix of a fileset of PLINK
+        if Path(f"{path}{suffix}").is_file():
+            return nothing_at(f"{path}{suffix}", is_url=False)
     return f"There is no Zarr array or group at {path}: nothing exists there. Check the path."
