@@ -2,6 +2,8 @@
 
 import gzip
 import pickle
+import re
+import shlex
 import sys
 
 import numpy as np
@@ -212,6 +214,33 @@ def test_reference_calls_without_reads_are_missing(tmp_path):
     source = dhsic.open_source(tmp_path / "NEW.vcf")
     expected = [[0, 1, 0, 0], [0, 1, 2, -1], [0, 1, 2, 0], [0, 2, 0, 1], [0, 1, 0, 2]]
     assert source.read(source.blocks(9)[0]).T.tolist() == expected
+
+
+def test_spanning_deletions_are_told_and_missing_after_the_command(tmp_path):
+    rows = rows_of(CALLS)
+    texts = ["0/0", "0/1", "1/1", "1/2", "2/2"] * (M // 5)
+    rows[0] = row(*texts, alleles="A\tG,*")
+    rows[1] = row(*texts, j=1, alleles="A\tG,T")
+    path = write_vcf(tmp_path / "x.vcf", rows)
+    (tmp_path / "y.csv").write_text("id,y\n" + "".join(f"s{i},{Y[i]}\n" for i in range(M)))
+    told = run("test", path, "--labels", tmp_path / "y.csv", "--target", "y").output
+    told = " ".join(told.split())
+    assert "2 variants of the store with several alternative alleles" in told
+    assert "1 variant of these with the allele *, a deletion that spans" in told
+    assert "2 variants with several alternative alleles, 1 of them with * (" in run(
+        "inspect", path
+    ).output.replace("\n          ", " ")
+    norm, view = re.search(
+        r"bcftools (norm -m -any .*) IN.vcf.gz \| bcftools (view .*) -o NEW", told
+    ).groups()
+    split = tmp_path / "split.vcf"
+    bcftools.norm(*shlex.split(norm)[1:], str(path), "-o", str(split), catch_stdout=False)
+    new = tmp_path / "NEW.vcf"
+    bcftools.view(*shlex.split(view)[1:], str(split), "-o", str(new), catch_stdout=False)
+    source = dhsic.open_source(new)
+    assert source.n_features == D + 1
+    assert whole(source)[:5, 0].tolist()[:3] == [0, 1, 2]
+    assert np.isnan(whole(source)[3:5, 0]).all()
 
 
 def test_variants_without_calls_are_told_or_refused(tmp_path):
