@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -380,6 +381,19 @@ def test_tables_of_other_programs_get_the_command_of_pandas(name, format_name, t
     exec(code.replace("import pandas as p; ", ""), {"p": fake})
     assert written == [("NEW.csv", {"index": False})]
     assert all(hasattr(pd, reader) for reader in known)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "command"),
+    [(".ped", "plink2 --pedmap"), (".map", "plink2 --pedmap"), (".tped", "plink --tfile"),
+     (".lgen", "plink --lfile"), ("", "plink --tfile")],
+)  # fmt: skip
+def test_text_filesets_of_plink_get_the_command_of_plink(suffix, command, tmp_path):
+    stem = tmp_path / "my file"
+    Path(f"{stem}{suffix or '.tped'}").write_text("f1 s1 0 0 1 1 A A A G\n")
+    sentence = refusal(f"{stem}{suffix}")
+    assert "is a file in PLINK text format, which dhsic does not read" in sentence
+    assert f"{command} '{stem}' --make-bed --out '{stem}'" in sentence
 
 
 def test_text_of_numbers_is_no_label(rng):

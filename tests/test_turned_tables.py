@@ -4,11 +4,13 @@ import re
 import shlex
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from commands import run, told
+from stores import write_anndata, write_frame
 
 import dhsic
 from dhsic.errors import InputError
@@ -126,3 +128,32 @@ def test_units_that_differ_are_no_labels(name, rng, tmp_path):
     said = told(run("inspect", path, code=2))
     assert "Remove that line: sed 2d" in said
     assert "transpose" not in said
+
+
+def test_counts_of_reads_outside_genes_are_left_out(table, tmp_path):
+    genes = table.drop(columns=["status", "age"])
+    counts = genes.assign(__no_feature=table["age"], N_ambiguous=3 * table["age"])
+    turned(counts).to_csv(tmp_path / "htseq.tsv", sep="\t")
+    counts.reset_index().to_parquet(tmp_path / "htseq.parquet")
+    group = write_anndata(tmp_path / "htseq.zarr", counts.to_numpy())
+    del group["var"]
+    write_frame(group, "var", [*counts.columns])
+    sentence = r"reads outside genes in 'N_ambiguous', '__no_feature', as htseq-count and STAR"
+    for X, options in (
+        (tmp_path / "htseq.tsv", {"sample_dim": 1}),
+        (tmp_path / "htseq.parquet", {}),
+        (tmp_path / "htseq.zarr", {"not_features": ["__no_feature"]}),
+        (counts, {}),
+    ):
+        with pytest.warns(UserWarning, match=sentence):
+            source = dhsic.open_source(X, **options)
+        assert source.feature_names().tolist() == genes.columns.tolist()
+        assert source.not_features[:2] == ("N_ambiguous", "__no_feature")
+    table[["age"]].to_csv(tmp_path / "y.csv")
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        result = run("test", tmp_path / "htseq.tsv", "--transpose", "--labels",
+                     tmp_path / "y.csv", "--target", "age", "--no-progress")  # fmt: skip
+    said = " ".join(result.output.split())
+    assert said.count("reads outside genes") == 1
+    assert "6 features, float64; not features: N_ambiguous, __no_feature" in said

@@ -330,6 +330,21 @@ def test_constant_features_are_counted_and_named(command):
     assert "5 of 10 features (c0, c1, c2, ...) are constant in these samples" in said
 
 
+def test_features_without_values_are_told_apart_from_constant_ones():
+    empty = np.full(len(X), np.nan)
+    X.assign(c=1.0, e=empty, f=empty, y=Y).to_csv("x.csv")
+    said = " ".join(run("test", "x.csv", "--target", "y", "--out", "r.tsv").output.split())
+    assert (
+        "3 of 8 features (c, e, f) do not vary (1 is constant in these samples, apart from missing "
+        "values; 2 have no value in any sample), and cannot be ranked."
+    ) in said
+    X.assign(e=empty, y=Y).to_csv("x.csv")
+    said = " ".join(run("test", "x.csv", "--target", "y").output.split())
+    assert "1 of 6 features (e) has no value in any sample, and cannot be ranked." in said
+    with pytest.raises(InputError, match="None of the 2 features has a value in any sample"):
+        dhsic.test_features(np.column_stack([empty, empty]), Y)
+
+
 # Repeated far numbers --------------------------------------------------------------------------
 
 CODED = {

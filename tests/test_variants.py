@@ -13,7 +13,7 @@ import dhsic
 from dhsic.errors import DataError, InputError
 from dhsic.results.files import load
 from dhsic.sources.opening import open_source
-from dhsic.sources.variants import FilterColumn, n_multiallelic
+from dhsic.sources.variants import FilterColumn, Multiallelic
 
 M = 24
 FILTERS = ["PASS", "q10", ".", "q10;s50", "PASS", "PASS", "s50", "PASS"]
@@ -258,7 +258,7 @@ def test_alternatives_are_counted_by_parts(tmp_path, monkeypatch):
     alleles = [["A", "C", "", ""], ["A", "C", "G", ""], ["A", "", "", ""], ["A", "C", "G", "T"]] * 5
     write(group, "variant_allele", np.array(alleles, object), ("variants", "alleles"),
           chunks=(2, 4))  # fmt: skip
-    assert n_multiallelic(group) == 10
+    assert Multiallelic.of(group) == (10, 0)
 
 
 # -- contigs and what else is beside -----------------------------------------------------------

@@ -2,6 +2,8 @@
 
 import gzip
 import pickle
+import re
+import shlex
 import sys
 
 import numpy as np
@@ -15,6 +17,7 @@ from dhsic.errors import DataError, InputError
 from dhsic.runtime.dask import DaskRuntime
 
 pysam = pytest.importorskip("pysam")
+bcftools = pytest.importorskip("pysam.bcftools")
 pytest.importorskip("cyvcf2")
 M, D = 30, 21
 CALLS = np.random.default_rng(3).choice(np.array([0, 0, 1, 1, 2, -1], "i1"), (M, D))
@@ -135,7 +138,8 @@ def test_calls_of_several_alleles_and_of_one_copy(tmp_path):
     ]
     path = write_vcf(tmp_path / "x.vcf", rows, m=3)
     expected = [[1, 2, -1], [1, 2, -1], [0, 2, -1], [-1, -1, -1]]
-    source = dhsic.open_source(path)
+    with pytest.warns(UserWarning, match=r"1 of 4 variants .* have no GT, so they have no value"):
+        source = dhsic.open_source(path)
     assert source.read(source.blocks(9)[0]).T.tolist() == expected
     counted = dhsic.open_source(path, ploidy_policy="count")
     assert counted.read(counted.blocks(9)[0]).T.tolist()[1] == [1, 1, -1]
@@ -183,6 +187,83 @@ def test_whole_dosages_rank_as_calls(tmp_path):
     path = write_vcf(tmp_path / "x.vcf", rows)
     expected = ranking(write_plink(tmp_path / "x", CALLS))
     assert ranking(dhsic.open_source(path, variable="DS")) == expected
+
+
+READS = """##FORMAT=<ID=DP,Number=1,Type=Integer,Description="x">
+##FORMAT=<ID=GQ,Number=1,Type=Integer,Description="x">
+##FORMAT=<ID=PL,Number=G,Type=Integer,Description="x">
+"""
+
+
+def test_reference_calls_without_reads_are_missing(tmp_path):
+    rows = [
+        row("0/0:0:0", "0/1:9:9", "0|0:0:.", "0/0:9:0", kind="GT:DP:GQ"),
+        row("0/0:0:7", "0/1:0:0", "1/1:2:9", "./0:0:0", j=1, kind="GT:DP:GQ"),  # of positive GQ
+        row("0/0:0", "0/1:0", "1/1:0", "0/0:0", j=2, kind="GT:DP"),  # DP was not counted
+        row("0:0", "1:3", "0/0:.", "0/1:3", j=3, contig="X", kind="GT:DP"),
+        row("0/0:0:0.1", "0/1:2:1", "0/0:3:0", "1/1:4:2", j=4, kind="GT:DP:DS"),  # imputed
+    ]
+    path = write_vcf(tmp_path / "x.vcf.gz", rows, m=4, header=HEADER + READS)
+    with pytest.warns(UserWarning, match=r"3 reference calls \(0/0\) without .* FORMAT/DP") as told:
+        source = dhsic.open_source(path)
+    expected = [[-1, 1, -1, 0], [0, 1, 2, -1], [0, 1, 2, 0], [-1, 2, 0, 1], [0, 1, 0, 2]]
+    assert source.read(source.blocks(9)[0]).T.tolist() == expected
+    command = str(told[0].message).partition("bcftools annotate ")[2].split()
+    command[-1] = str(tmp_path / "NEW.vcf")
+    bcftools.annotate(*command, catch_stdout=False)
+    source = dhsic.open_source(tmp_path / "NEW.vcf")
+    expected = [[0, 1, 0, 0], [0, 1, 2, -1], [0, 1, 2, 0], [0, 2, 0, 1], [0, 1, 0, 2]]
+    assert source.read(source.blocks(9)[0]).T.tolist() == expected
+
+
+def test_spanning_deletions_are_told_and_missing_after_the_command(tmp_path):
+    rows = rows_of(CALLS)
+    texts = ["0/0", "0/1", "1/1", "1/2", "2/2"] * (M // 5)
+    rows[0] = row(*texts, alleles="A\tG,*")
+    rows[1] = row(*texts, j=1, alleles="A\tG,T")
+    path = write_vcf(tmp_path / "x.vcf", rows)
+    (tmp_path / "y.csv").write_text("id,y\n" + "".join(f"s{i},{Y[i]}\n" for i in range(M)))
+    told = run("test", path, "--labels", tmp_path / "y.csv", "--target", "y").output
+    told = " ".join(told.split())
+    assert "2 variants of the store with several alternative alleles" in told
+    assert "1 variant of these with the allele *, a deletion that spans" in told
+    assert "2 variants with several alternative alleles, 1 of them with * (" in run(
+        "inspect", path
+    ).output.replace("\n          ", " ")
+    norm, view = re.search(
+        r"bcftools (norm -m -any .*) IN.vcf.gz \| bcftools (view .*) -o NEW", told
+    ).groups()
+    split = tmp_path / "split.vcf"
+    bcftools.norm(*shlex.split(norm)[1:], str(path), "-o", str(split), catch_stdout=False)
+    new = tmp_path / "NEW.vcf"
+    bcftools.view(*shlex.split(view)[1:], str(split), "-o", str(new), catch_stdout=False)
+    source = dhsic.open_source(new)
+    assert source.n_features == D + 1
+    assert whole(source)[:5, 0].tolist()[:3] == [0, 1, 2]
+    assert np.isnan(whole(source)[3:5, 0]).all()
+
+
+def test_variants_without_calls_are_told_or_refused(tmp_path):
+    likelihoods = row("0,30,90", "30,0,30", "90,30,0", kind="PL")
+    path = write_vcf(tmp_path / "x.vcf", [likelihoods], m=3, header=HEADER + READS)
+    with pytest.raises(InputError, match=r"no GT in any variant: .* are PL\. .* -- --PL-to-GT"):
+        dhsic.open_source(path)
+    without = "".join(f"{line}\n" for line in HEADER.splitlines() if "FORMAT" not in line) + READS
+    write_vcf(path, [likelihoods], m=3, header=without)
+    with pytest.raises(InputError, match=r"neither GT nor DS nor GP: .* DP, GQ, PL\. .*tag2tag"):
+        dhsic.open_source(path)
+    calls, dosages = row("0/0", "0/1", "1/1"), row("1.5", "0.5", "1", j=1, kind="DS")
+    write_vcf(path, [calls, dosages], m=3)
+    with pytest.warns(UserWarning, match=r"1 of 2 variants .* Pass variable='DS' to read these"):
+        dhsic.open_source(path)
+    expected = [[0, 1, 2], [1.5, 0.5, 1]]
+    with pytest.warns(UserWarning, match="3 genotype calls"):
+        np.testing.assert_array_equal(whole(dhsic.open_source(path, variable="DS")).T, expected)
+    write_vcf(path, [dosages, calls], m=3)  # a first variant of dosages alone
+    with pytest.warns(UserWarning, match="3 genotype calls"):
+        np.testing.assert_array_equal(whole(dhsic.open_source(path)).T, expected[::-1])
+    with pytest.raises(InputError, match=r"no GT in any variant: .* Pass variable='DS'\."):
+        dhsic.open_source(write_vcf(path, [dosages], m=3), variable="GT")
 
 
 def test_many_variants_are_written_in_parts(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from dhsic.sources.chunked import member
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.joined import parts_of
 from dhsic.sources.opening import parent
-from dhsic.sources.variants import ALLELES, FILTER, FilterColumn, n_multiallelic
+from dhsic.sources.variants import ALLELES, FILTER, FilterColumn, Multiallelic
 from dhsic.sources.vcz import DOSAGES, CallSource
 from dhsic.sources.views import stored_positions, whole_of
 
@@ -38,7 +38,7 @@ class Sites:
 
     n_filtered: int  # number of variants excluded by FILTER
     filters: FilterColumn | None  # None if the store has no FILTER
-    n_multiallelic: int | None  # number of multiallelic variants; None without alleles
+    multiallelic: Multiallelic | None  # None without alleles
     haploid: str = ""  # note on chromosomes with haploid and diploid calls
     unread: str = ""  # note on imputed dosages of the store that are not used
 
@@ -56,7 +56,7 @@ class Sites:
         return cls(
             n_filtered,
             FilterColumn.of(group, d, "fill") if _has_one_per_feature(group, FILTER, d) else None,
-            n_multiallelic(group) if _has_one_per_feature(group, ALLELES, d) else None,
+            Multiallelic.of(group) if _has_one_per_feature(group, ALLELES, d) else None,
             haploid_note(source),
             _unread_dosages_note(source, group),
         )
@@ -65,7 +65,7 @@ class Sites:
         """Return the facts as plain values for JSON."""
         return {
             "filters": None if self.filters is None else self.filters.plain(),
-            "n_multiallelic": self.n_multiallelic,
+            "n_multiallelic": None if self.multiallelic is None else self.multiallelic.n,
             "haploid": self.haploid,
         }
 
@@ -74,9 +74,13 @@ class Sites:
         if self.filters is not None:
             excluded = f"; {self.n_filtered:,} excluded" if self.n_filtered else ""
             yield "filter", f"{self.filters}{excluded}"
-        if self.n_multiallelic is not None:
-            multiallelic = counted(self.n_multiallelic, "variant")
-            yield "alleles", f"{multiallelic} with several alternative alleles"
+        if self.multiallelic is not None:
+            variants, n_spanned = (
+                counted(self.multiallelic.n, "variant"),
+                self.multiallelic.n_spanned,
+            )
+            spanned = f", {n_spanned:,} of them with * (a spanning deletion)" if n_spanned else ""
+            yield "alleles", f"{variants} with several alternative alleles{spanned}"
         if self.haploid:
             yield "ploidy", self.haploid
         if self.unread:
@@ -94,11 +98,18 @@ class Sites:
             yield (
                 f"variants with any FILTER are used: {self.filters}; --pass-only keeps only PASS"
             )
-        if self.n_multiallelic:
+        if self.multiallelic is not None and self.multiallelic.n:
             yield (
-                f"{counted(self.n_multiallelic, 'variant')} of the store with several alternative "
+                f"{counted(self.multiallelic.n, 'variant')} of the store with several alternative "
                 "alleles, which are counted together in the dosage; to split them, use bcftools "
                 "norm -m-"
+            )
+        if self.multiallelic is not None and self.multiallelic.n_spanned:
+            yield (
+                f"{counted(self.multiallelic.n_spanned, 'variant')} of these with the allele *, a "
+                "deletion that spans the position, which is counted like the others; to read its "
+                "calls as missing: bcftools norm -m -any --multi-overlaps . IN.vcf.gz | bcftools "
+                "view -e 'ALT=\"*\"' -o NEW.vcf"
             )
 
 

@@ -53,13 +53,20 @@ def _constant(result: xr.Dataset) -> Iterator[str]:
         return
     names = result["feature" if "feature" in result.coords else "features"].to_numpy()
     first = names[result["constant"].to_numpy()][:MOST_NAMED] if "constant" in result else ()
-    listed = f" ({', '.join(map(str, first))}{', ...' if n > len(first) else ''})" * bool(
-        len(first)
+    more = ", ..." if n > len(first) else ""
+    listed = f" ({', '.join(map(str, first))}{more})" if len(first) else ""
+    n_empty = int(result.attrs.get("n_wholly_missing", 0))
+    n_alike = n - n_empty
+    alike = (
+        f"{'is' if n_alike == 1 else 'are'} constant in these samples, apart from missing values"
     )
+    empty = f"{'has' if n_empty == 1 else 'have'} no value in any sample"
+    what = alike if n_alike else empty
+    if n_alike and n_empty:
+        what = f"do not vary ({n_alike:,} {alike}; {n_empty:,} {empty})"
     yield (
-        f"{n:,} of {int(result.attrs['n_features']):,} features{listed} "
-        f"{'is' if n == 1 else 'are'} constant in these samples, apart from missing values, and "
-        "cannot be ranked."
+        f"{n:,} of {int(result.attrs['n_features']):,} features{listed} {what}, and cannot be "
+        "ranked."
     )
 
 

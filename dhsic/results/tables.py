@@ -372,6 +372,8 @@ def read_table(path: str | PathLike[str]) -> xr.Dataset:
     }
     if "constant" in frame:
         attributes_of_columns["n_constant"] = int(frame["constant"].sum())
+    if "missing" in frame:
+        attributes_of_columns["n_wholly_missing"] = int((frame["missing"] == 1).sum())
     columns = {str(name): frame[name].to_numpy() for name in frame} | {"selected": selected}
     coords = {f"variant_{name}": columns.pop(name) for name in OF_VARIANTS if name in columns}
     coords |= {STORED: columns.pop("index"), NAME: columns.pop("name")}

@@ -19,7 +19,7 @@ from zarr.abc.store import Store
 from zarr.storage import StorePath
 
 from dhsic._typing import Array
-from dhsic.errors import DataError, DhsicError, InputError
+from dhsic.errors import DataError, DhsicError, InputError, warn
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AnnDataStore, open_anndata
 from dhsic.sources.arrays import open_in_memory, open_xarray
@@ -79,6 +79,7 @@ from dhsic.sources.stores import (
     file_bytes,
     metadata_of,
 )
+from dhsic.sources.summary_rows import OUTSIDE_GENES
 from dhsic.sources.text_tables import open_table
 from dhsic.sources.variants import POSITION, Variants, passing
 from dhsic.sources.vcf import DecodedStore, decoded_store, decoded_vcf, is_vcf
@@ -108,11 +109,15 @@ OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {
 }
 #: Openers of files that may contain labels beside the matrix; they apply `not_features`.
 OF_TABLES = (open_table, open_parquet, open_npz)
+#: Openers of files that may contain counts of genes.
+OF_COUNTS = (open_h5ad, open_hdf5, open_counts_folder)
 #: Advice on table formats that pandas can convert.
 PANDAS = (
     "python -c \"import pandas as p; p.read_{reader}({{path!r}}).to_csv('NEW.csv', index=False)\", "
     "then pass NEW.csv (if pandas needs another package for this, its message names it)"
 )
+#: Options of PLINK that write a fileset in its binary format.
+TO_BED = "--make-bed --out {stem}"
 #: Suffixes of unsupported files, the name of their format, and advice on how to convert them.
 FOREIGN = (
     ((".loom",), "Loom", "anndata.io.read_loom(path).write_h5ad('out.h5ad')"),
@@ -131,6 +136,13 @@ FOREIGN = (
         "Matrix Market",
         "pass the Cell Ranger folder that contains it, or X = scipy.io.mmread({path!r}).T.tocsr()",
     ),
+    (
+        (".ped", ".map"),
+        "PLINK text",
+        f"plink2 --pedmap {{stem}} {TO_BED} (PLINK 1.9: plink --file {{stem}} {TO_BED})",
+    ),
+    ((".tped", ".tfam"), "PLINK text", f"plink --tfile {{stem}} {TO_BED}"),
+    ((".lgen",), "PLINK text", f"plink --lfile {{stem}} {TO_BED}"),
 )
 
 #: Suffixes of workbooks; some programs also use them for text tables.
@@ -336,6 +348,8 @@ def _open_one(
     if pass_only:
         store = parent(X) if isinstance(X, zarr.Array) else X
         source = passing(source, store, options.missing_chunks)
+    if _may_hold_genes(X, opener):
+        source = _without_unassigned(source, short_name(X))
     if opener in (open_table, open_mixed_table, open_parquet):  # they exclude columns themselves
         return source
     not_columns = [name for name in options.not_features if name not in source.sample_coords()]
@@ -515,6 +529,26 @@ def _without(source: AbstractSource, not_features: Iterable[Any]) -> AbstractSou
     view = SubsetSource(source, np.flatnonzero([name not in left_out for name in known]))
     view.not_features = (*source.not_features, *left_out.values())
     return view
+
+
+def _may_hold_genes(X: Any, opener: Any) -> bool:
+    """Whether data are a table or AnnData, whose features may be genes; X is what was opened."""
+    is_store = isinstance(X, zarr.Group) and X.attrs.get("encoding-type") == "anndata"
+    is_file = opener in (*OF_TABLES, open_mixed_table, *OF_COUNTS)
+    return is_store or is_file or is_frame(X) or is_anndata(X)
+
+
+def _without_unassigned(source: AbstractSource, where: str) -> AbstractSource:
+    """Exclude rows of tables of genes that count reads outside genes, with a warning."""
+    names = source.feature_names()
+    counted = [] if names is None else sorted(OUTSIDE_GENES.intersection(names.tolist()))
+    if not counted:
+        return source
+    warn(
+        f"{where} counts reads outside genes in {abbreviate(map(repr, counted))}, as htseq-count "
+        "and STAR write them. They are left out. To use them as features, rename them."
+    )
+    return _without(source, counted)
 
 
 def _refuse_scaled(source: AbstractSource, missing_code: Any) -> None:
@@ -723,14 +757,8 @@ def _files_in(path: str) -> list[str]:
 
 def nothing_at(path: str, *, is_url: bool) -> str:
     """Return the message for a path or URL without a Zarr store."""
-    for suffixes, name, remedy in FOREIGN:
-        if path.lower().endswith(suffixes):
-            is_there = is_url or Path(path).exists()
-            there = "is" if is_there else "does not exist, and would be"
-            return (
-                f"{path} {there} a file in {name} format, which dhsic does not read. Convert it "
-                f"first: {remedy.format(path=path, stem=path.rpartition('.')[0])}."
-            )
+    if foreign := _in_foreign_format(path, is_url=is_url):
+        return foreign
     if is_url:
         return (
             f"There is no Zarr array or group at {path}. Check the path and the credentials (in "
@@ -754,4 +782,20 @@ def nothing_at(path: str, *, is_url: bool) -> str:
             f"{names or 'nothing'}. Pass the folder that itself contains zarr.json (or .zgroup, "
             ".zarray)."
         )
+    filesets = (f"{path}{suffix}" for suffix in (".ped", ".tped", ".lgen"))  # of this prefix
+    if fileset := next((file for file in filesets if Path(file).is_file()), ""):
+        return _in_foreign_format(fileset, is_url=False)
     return f"There is no Zarr array or group at {path}: nothing exists there. Check the path."
+
+
+def _in_foreign_format(path: str, *, is_url: bool) -> str:
+    """Return the message for a path or URL with a suffix of `FOREIGN`; "" for another one."""
+    for suffixes, name, remedy in FOREIGN:
+        if path.lower().endswith(suffixes):
+            is_there = is_url or Path(path).exists()
+            there = "is" if is_there else "does not exist, and would be"
+            return (
+                f"{path} {there} a file in {name} format, which dhsic does not read. Convert it "
+                f"first: {remedy.format(path=path, stem=shlex.quote(path.rpartition('.')[0]))}."
+            )
+    return ""

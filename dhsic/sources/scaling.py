@@ -161,6 +161,11 @@ class Scaling:
                 "exceed the range of floating-point numbers. Pass standardize=True, or rescale "
                 "the data."
             )
+        if (self.n_missing == n_samples).all():
+            raise InputError(
+                f"None of the {self.constant.size} features has a value in any sample, so there "
+                "is nothing to rank. Check which matrix is read, and which samples are selected."
+            )
         if self.constant.all():
             raise InputError(
                 f"All {self.constant.size} features are constant across the samples, so there is "

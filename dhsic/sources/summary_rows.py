@@ -47,6 +47,13 @@ QUANTILES = {
     "largest value": 1.0,
 }
 SUM, NUMBER = "sum", "number"
+#: Names of the rows in which htseq-count and STAR (ReadsPerGene) count reads outside genes.
+OUTSIDE_GENES = frozenset(
+    {
+        *("__no_feature", "__ambiguous", "__too_low_aQual", "__not_aligned"),
+        *("__alignment_not_unique", "N_unmapped", "N_multimapping", "N_noFeature", "N_ambiguous"),
+    }
+)
 
 #: Function that returns the values (m, c) of a table at some rows and columns.
 Values = Callable[[tuple[slice, Index]], Array]

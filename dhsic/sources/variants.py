@@ -35,6 +35,8 @@ CONTIG, POSITION = PLACES
 CONTIGS = "contig_id"
 FILTER, FILTER_IDS = "variant_filter", "filter_id"
 PASS = "PASS"
+#: Allele of a variant within a deletion that begins before it.
+SPANNING_DELETION = "*"
 #: Name of a missing contig (index -1), as in VCF.
 NO_CONTIG = "."
 #: Chromosome names of variants on an unknown chromosome, in VCF and PLINK.
@@ -429,15 +431,26 @@ def passing(source: AbstractSource, data: Any, missing_chunks: MissingChunks) ->
     return view
 
 
-def n_multiallelic(group: zarr.Group) -> int | None:
-    """Count variants with at least two alternative alleles; None if alleles are not stored."""
-    alleles = member(group, ALLELES)
-    if alleles is None or alleles.ndim != 2:
-        return None
-    if alleles.shape[1] < 3:  # the reference, and one other
-        return 0
-    parts = (read_array(alleles, "fill", rows) for rows in _stretches(alleles))
-    return sum(int(((part[:, 1:] != "").sum(axis=1) > 1).sum()) for part in parts)
+class Multiallelic(NamedTuple):
+    """Numbers of variants with at least two alternative alleles, and with the allele ``*`` too."""
+
+    n: int
+    n_spanned: int = 0
+
+    @classmethod
+    def of(cls, group: zarr.Group) -> Multiallelic | None:
+        """Count the variants of a group; None if alleles are not stored."""
+        alleles = member(group, ALLELES)
+        if alleles is None or alleles.ndim != 2:
+            return None
+        n = n_spanned = 0
+        # With less than three alleles, the reference and one other, nothing is read.
+        for rows in _stretches(alleles) if alleles.shape[1] > 2 else ():
+            others = read_array(alleles, "fill", rows)[:, 1:]
+            are_several = (others != "").sum(axis=1) > 1
+            n += int(are_several.sum())
+            n_spanned += int((are_several & (others == SPANNING_DELETION).any(axis=1)).sum())
+        return cls(n, n_spanned)
 
 
 def _stretches(array: zarr.Array[Any]) -> list[slice]:

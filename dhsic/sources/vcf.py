@@ -16,7 +16,7 @@ import os
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -55,6 +55,10 @@ SUFFIXES = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
 #: computed from GP. Users may also name the array.
 FIELDS = {"GT": "call_genotype", "DS": "call_DS", "GP": "call_dosage"}
 QUALITY = "variant_quality"
+#: Fields of FORMAT with the number of reads of a call, and its quality.
+READS, CALL_QUALITY = "DP", "GQ"
+#: Fields of FORMAT with genotype likelihoods, from which bcftools calls genotypes.
+LIKELIHOODS = ("PL", "GL")
 #: First bytes of a compressed file, and the last ones of a complete file of bgzip.
 GZIP, BGZIP_MARK = b"\x1f\x8b", b"BC"
 BGZIP_END = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
@@ -235,21 +239,41 @@ def _field_of(path: Path, variable: str | None) -> tuple[str, bool]:
     name = arrays.get(variable or "", variable)
     chosen = name or next((known for known in FIELDS if known in fields), "")
     if chosen not in FIELDS or chosen not in fields:
-        has = ", ".join(sorted(fields)) or "none"
         what = f"no field {name!r} that is read" if name else "neither GT nor DS nor GP"
-        raise InputError(
-            f"{path} has {what}: its fields of FORMAT are {has}. Fields that are read are GT "
-            "(genotypes), DS (dosages) and GP (probabilities). Pass one of those that it has as "
-            "variable=."
-        )
-    declared = {*file.seqnames}
+        raise _without_calls(path, what, fields)
+    declared, of_first = {*file.seqnames}, list[str]()
     try:
         first = next(file)  # a damaged one on a contig that is not declared ends the process
-        has_dosages = "DS" in (first.FORMAT if first.CHROM in declared else fields)
+        of_first = first.FORMAT if first.CHROM in declared else [*fields]
     except Exception:  # no variants, or damage, which decoding finds
-        has_dosages = False
+        logger.debug("The first variant of %s cannot be read.", path, exc_info=True)
     file.close()
-    return chosen, has_dosages
+    if not variable:  # a header may declare GT for variants that have dosages alone
+        chosen = next((known for known in FIELDS if known in of_first and known in fields), chosen)
+    return chosen, "DS" in of_first
+
+
+def _without_calls(path: Path, what: str, fields: Iterable[str]) -> InputError:
+    """Create the error for a VCF without the calls that are to be read; `fields` are those it has.
+
+    `what` says what the file does not have.
+    """
+    has = sorted(fields)
+    known = [name for name in FIELDS if name in has]
+    likelihoods = next((name for name in LIKELIHOODS if name in has), "")
+    if known:
+        remedy = f"Pass variable={known[0]!r}."
+    elif likelihoods:
+        remedy = (
+            f"Call the genotypes from {likelihoods}, and pass the new file: bcftools +tag2tag "
+            f"{shlex.quote(str(path))} -o NEW.vcf -- --{likelihoods}-to-GT"
+        )
+    else:
+        remedy = "Write the file again with genotype calls (GT)."
+    return InputError(
+        f"{path} has {what}: its fields of FORMAT are {', '.join(has) or 'none'}. Fields that are "
+        f"read are GT (genotypes), DS (dosages) and GP (probabilities). {remedy}"
+    )
 
 
 def _ids(file: Any, kind: str) -> dict[str, dict[str, Any]]:
@@ -343,6 +367,9 @@ class Writer:
         self.group: Any = None
         self.n_called = 0  # dosages that the file has as genotype calls alone
         self.n_without_calls = Counter[str]()  # variants with dosages alone, by chromosome
+        self.n_without_reads = 0  # reference calls that no read supports
+        self.n_without_values = 0  # variants that have neither the field nor GT
+        self.other_fields = set[str]()  # fields of FORMAT of these variants
 
     def write(self) -> None:
         """Decode the whole file."""
@@ -366,10 +393,35 @@ class Writer:
         if n % PART:
             self._append(self._arrays(columns), n - n % PART)
         self._finish()
+        self._tell_lacking(n)
         self._tell()
 
+    def _tell_lacking(self, n: int) -> None:
+        """Warn of variants, of n, that do not have the field; InputError if none has it."""
+        if not self.n_without_values:
+            return
+        names = " nor ".join(dict.fromkeys([self.name, "GT"]))
+        lack = f"neither {names}" if " nor " in names else f"no {names}"
+        if self.n_without_values == n:
+            raise _without_calls(self.path, f"{lack} in any variant", self.other_fields)
+        has = ", ".join(sorted(self.other_fields)) or "none"
+        other = next((name for name in FIELDS if name in self.other_fields), "")
+        remedy = f" Pass variable={other!r} to read these variants, too." if other else ""
+        warn(
+            f"{self.n_without_values:,} of {n:,} variants of {self.path} have {lack}, so they have "
+            f"no value in any sample: their fields of FORMAT are {has}.{remedy}"
+        )
+
     def _tell(self) -> None:
-        """Warn of dosages that rest on an assumption."""
+        """Warn of calls that are read as missing, and of dosages that rest on an assumption."""
+        if self.n_without_reads:
+            warn(
+                f"{self.path} has {self.n_without_reads:,} reference calls (0/0) without a single "
+                f"read ({READS} is 0). They are read as missing: versions of GATK write them where "
+                "nothing was called. To read them as 0/0, remove "
+                f"{READS}: bcftools annotate -x FORMAT/{READS} {shlex.quote(str(self.path))} "
+                "-o NEW.vcf"
+            )
         if self.n_called:
             warn(
                 f"{self.path} has {self.n_called:,} genotype calls (GT) without {self.name}. Their "
@@ -440,6 +492,8 @@ class Writer:
         dosages = self._dosages(record, number)
         if "GT" not in record.FORMAT:
             self.n_without_calls[record.CHROM] += 1
+            if self.name not in record.FORMAT:
+                self._add_lacking(record)
             return dosages
         alleles, missing = self._alleles(record, number), np.isnan(dosages)
         if self.name == "DS":  # from 0 to 1 for a haploid call
@@ -453,6 +507,7 @@ class Writer:
         try:
             alleles = record.genotype.array()[:, :-1]  # the last column says whether it is phased
         except Exception:  # cyvcf2 raises it if a variant has no GT
+            self._add_lacking(record)
             return np.full((len(self.samples), DIPLOID), MISSING, np.int8)
         if alleles.shape[1] > DIPLOID or alleles.max(initial=0) > np.iinfo(np.int8).max:
             raise self._refused(
@@ -460,10 +515,38 @@ class Writer:
                 f"calls of {alleles.shape[1]} alleles among {len(record.ALT) + 1}",
                 "At most 2 alleles per call, among at most 127, are read. Exclude such variants",
             )
+        if READS in record.FORMAT:
+            alleles = self._supported(record, alleles)
         if alleles.shape[1] == DIPLOID:
             return np.asarray(alleles)
         missing = np.full((len(alleles), 1), NO_COPY)
         return np.hstack([alleles, missing])
+
+    def _add_lacking(self, record: Any) -> None:
+        """Count a variant that has neither the field nor GT."""
+        self.n_without_values += 1
+        self.other_fields |= {*record.FORMAT}
+
+    def _supported(self, record: Any, alleles: Array) -> Array:
+        """Return alleles (m, p), with reference calls that no read supports as missing.
+
+        GATK GenotypeGVCFs 4.2.3 to 4.5 writes 0/0 with DP and GQ 0 for no call. Calls of positive
+        GQ, of imputed variants (DS or GP), and of variants whose other calls mostly have no reads
+        either, in which DP was not counted, remain.
+        """
+        reads, quality = record.format(READS), record.format(CALL_QUALITY)
+        are_numbers = all(each is None or each.dtype.kind in "iuf" for each in (reads, quality))
+        if reads is None or not are_numbers or {"DS", "GP"} & {*record.FORMAT}:
+            return alleles
+        has_none, most = reads[:, 0] == 0, alleles.max(axis=1)
+        carriers = most > 0
+        if 2 * (has_none & carriers).sum() > carriers.sum():
+            return alleles
+        no_call = has_none & (most == 0) & (alleles != MISSING).all(axis=1)
+        if quality is not None:
+            no_call &= ~(quality[:, 0] > 0)
+        self.n_without_reads += int(no_call.sum())
+        return np.where(no_call[:, None] & (alleles == 0), MISSING, alleles)
 
     def _dosages(self, record: Any, number: int) -> Float:
         """Return the dosages (m,) of all alleles but REF, from DS or GP; NaN where these lack."""
