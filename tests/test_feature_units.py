@@ -10,7 +10,7 @@ import pytest
 from commands import run, told
 
 import dhsic
-from dhsic.selection.units import are_compact_dates, are_days, other_unit
+from dhsic.joins.units import are_compact_dates, are_days, other_unit
 
 M = 60
 UNITS, DAYS = "may be in another unit", "as spreadsheets write them"
