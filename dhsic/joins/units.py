@@ -32,7 +32,8 @@ GAP, GAP_OF_NAMED, WIDE_GAP = 0.8, 0.5, 1.5
 #: Maximum ratio of the spreads of clusters, and of large clusters beside a wide gap.
 SPREADS, SPREADS_WIDE = 1.6, 2.0
 #: Maximum distance of the ratio of medians from the ratio of units: in standard errors of the
-#: logarithm, at most, and always accepted, in standard deviations, because sites differ.
+#: logarithm; at most, in one of many features; and always accepted, in standard deviations,
+#: because sites differ.
 ERRORS, MOST_OFF, SITES = 2.5, 0.1, 0.2
 #: Maximum Kolmogorov-Smirnov distance of the distributions in one unit, times the root of the
 #: harmonic size (2% of columns in two units exceed it by chance), and always accepted.
@@ -102,7 +103,7 @@ def _ratio_of(low: Float, high: Float, *, is_wide: bool, is_named: bool) -> floa
     few, many = (low, high) if low.size < high.size else (high, low)
     is_small, spreads = few.size < FEW, few.std() / many.std()
     ratio, off, allowed = _nearest_ratio(low, high)
-    if off > (allowed if is_small and is_named else min(MOST_OFF, allowed)):
+    if off > (allowed if is_named else min(MOST_OFF, allowed)):
         return 0.0
     if is_small and is_named:
         return ratio if is_wide and spreads <= SPREADS_WIDE else 0.0
