@@ -57,6 +57,8 @@ MAY_BE_CLASS = frozenset(
 )
 #: Numbers that surveys write for a missing value (9, 88, 999), as text.
 CODE = re.compile(r"([789])\1*(\.0*)?")
+#: Numbers that are codes of classes, and may stand beside their names.
+CLASS_CODES = {"1", "2"}
 #: Characters that join words, as in "not_available".
 JOINTS = re.compile(r"(?<=[^\W_])[_-]+(?=[^\W_])")
 #: Characters that are stripped from both ends of a word before it is looked up.
@@ -89,7 +91,7 @@ def words_among(
 
     A word counts as a real name if its opposite occurs too, if there are fewer than `fewest_others`
     other names, or if it is in `known`. A number is such a word only among names without
-    digits: codes such as 99 in `NO_VALUE`, another single number in `MAY_BE_CLASS`.
+    digits: codes such as 99 in `NO_VALUE`, another single number, but 1 and 2, in `MAY_BE_CLASS`.
 
     >>> words_among(np.array(["a", "b", "Unknown", "a", "?"]))
     {'?': 1, 'Unknown': 1}
@@ -130,7 +132,8 @@ def _as_words(plain: list[str]) -> list[str]:
     others = [name for name in plain if name not in numbers and not _is_word(name, NO_VALUE)]
     are_codes = all(map(CODE.fullmatch, numbers))
     has_digits = any(map(str.isdigit, "".join(others)))
-    if len(others) < FEWEST_OTHERS or has_digits or (len(numbers) > 1 and not are_codes):
+    are_few = are_codes or (len(numbers) == 1 and not numbers & CLASS_CODES)
+    if len(others) < FEWEST_OTHERS or has_digits or not are_few:
         return plain
     word = CODE_AMONG_WORDS if are_codes else NUMBER_AMONG_WORDS
     return [word if name in numbers else name for name in plain]
