@@ -57,8 +57,9 @@ MAY_BE_CLASS = frozenset(
 )
 #: Numbers that surveys write for a missing value (9, 88, 999), as text.
 CODE = re.compile(r"([789])\1*(\.0*)?")
-#: Numbers that are codes of classes, and may stand beside their names.
-CLASS_CODES = {"1", "2"}
+#: Numbers that are no such words: codes of classes, which may stand beside names; and negative
+#: numbers but -1, which are refused in any column (`dhsic.joins.text.codes_in`).
+OTHER_CODES = re.compile(r"[12](\.0*)?|-(?!1$).*")
 #: Characters that join words, as in "not_available".
 JOINTS = re.compile(r"(?<=[^\W_])[_-]+(?=[^\W_])")
 #: Characters that are stripped from both ends of a word before it is looked up.
@@ -132,7 +133,7 @@ def _as_words(plain: list[str]) -> list[str]:
     others = [name for name in plain if name not in numbers and not _is_word(name, NO_VALUE)]
     are_codes = all(map(CODE.fullmatch, numbers))
     has_digits = any(map(str.isdigit, "".join(others)))
-    are_few = are_codes or (len(numbers) == 1 and not numbers & CLASS_CODES)
+    are_few = are_codes or (len(numbers) == 1 and not any(map(OTHER_CODES.fullmatch, numbers)))
     if len(others) < FEWEST_OTHERS or has_digits or not are_few:
         return plain
     word = CODE_AMONG_WORDS if are_codes else NUMBER_AMONG_WORDS
