@@ -10,7 +10,7 @@ import pytest
 from commands import run, told
 
 import dhsic
-from dhsic.selection.units import are_compact_dates, are_days, other_unit
+from dhsic.joins.units import are_compact_dates, are_days, other_unit
 
 M = 60
 UNITS, DAYS = "may be in another unit", "as spreadsheets write them"
@@ -80,6 +80,77 @@ def test_units_and_dates_are_told_and_left_out_on_the_command_line(suffix, rng, 
     left = told(run(*words, *options))
     assert UNITS not in left
     assert "dates" not in left
+
+
+NAMED = {  # values, factor of the other unit, options, the sentence
+    "height": (lambda rng: rng.normal(176, 12, 200), 1 / 100, (), "Multiplied by 100,"),
+    "waist": (lambda rng: rng.normal(171, 9, 200), 1 / 2.54, (), "Multiplied by 2.54,"),
+    "age": (lambda rng: rng.normal(60, 9, 200), 12, ("--covariate", "age"), "Divided by 12,"),
+    "time": (
+        lambda rng: rng.uniform(300, 999, 200),
+        1 / 30.44,
+        ("--event", "event"),
+        "Multiplied by 30.44,",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("name", NAMED)
+def test_labels_covariates_and_times_in_two_units_are_told(name, rng, tmp_path):
+    draw, factor, options, sentence = NAMED[name]
+    values = draw(rng).round(1)
+    mixed = np.where(np.arange(200) % 3 == 0, (values * factor).round(3), values)
+    table = pd.DataFrame(rng.normal(size=(200, 5)).round(3)).add_prefix("g")
+    table["event"], table["y"] = rng.integers(0, 2, 200), rng.normal(size=200).round(3)
+    words = ["--target", "y" if name == "age" else name, *options]
+    ignored = [word for other in {"event", "y"} - {*words} for word in ("--not-feature", other)]
+    for column, is_told in ((values, False), (mixed, True)):
+        table[name] = column
+        table.to_csv(tmp_path / "t.csv", index=False)
+        said = told(run("test", tmp_path / "t.csv", *words, *ignored))
+        assert ("lie extremely far from all others" in said) == is_told
+        assert (f"{sentence} they lie among the others" in said) == is_told
+
+
+@pytest.mark.parametrize("kind", ["covariates", "times", "array"])
+def test_two_units_are_told_in_python(kind, rng):
+    ages = rng.uniform(18, 90, 200).round(1)
+    mixed = np.where(np.arange(200) % 3 == 0, (ages * 365.25).round(), ages)
+    X, y = rng.normal(size=(200, 5)), rng.normal(size=200)
+    quiet = {"n_features_to_select": 2, "progress": False, "interactions": None}
+    arguments = {
+        "covariates": {"target": y, "covariates": mixed[:, None]},
+        "times": {"target": mixed, "event": rng.integers(0, 2, 200)},
+        "array": {"target": mixed},
+    }[kind]
+    with pytest.warns(UserWarning, match=r"67 values .*Divided by 365\.25, they lie among"):
+        dhsic.select(X, **arguments, **quiet)
+
+
+def test_the_best_features_of_a_wide_table_are_read_again(rng):
+    X = pd.DataFrame(rng.normal(size=(200, 600))).add_prefix("g")
+    y = X["g3"] + 0.3 * rng.normal(size=200)
+    glucose = 100 + 20 * X["g3"]
+    X["g3"] = np.where(np.arange(200) % 3 == 0, (glucose / 18.02).round(2), glucose.round())
+    with pytest.warns(UserWarning, match=r"'g3' has two groups .* about 18\.02: 133 from"):
+        dhsic.select(X, y.to_numpy(), n_features_to_select=5, progress=False, interactions=None)
+
+
+ORDINARY = {
+    "normal": lambda rng: rng.normal(100, 20, 200),
+    "exponential": lambda rng: rng.exponential(1, 200),
+    "log-normal": lambda rng: rng.lognormal(0, 2, 200),
+    "Poisson": lambda rng: rng.poisson(5, 200) + 1.0,
+    "zero-inflated": lambda rng: np.where(rng.random(200) < 0.6, 0, rng.lognormal(1, 1, 200)),
+    "bimodal": lambda rng: np.where(rng.random(200) < 0.4, 1, 3) * rng.lognormal(0, 0.1, 200),
+}
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_columns_have_one_unit(name, rng):
+    columns = [ORDINARY[name](rng) for _ in range(300)]
+    assert not any(other_unit(x) or other_unit(x, is_named=True) for x in columns)
 
 
 def test_ordinary_features_have_one_unit(rng):

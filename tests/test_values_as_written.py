@@ -186,6 +186,15 @@ WORDS = [
     "n.d.",
     "#VALUE!",
     "(unknown)",
+    "NaT",
+    r"\N",
+    "(null)",
+    "#",
+    "***",
+    "pending",
+    "not_assessed",
+    "missing: not collected",
+    "99",
 ]
 
 
@@ -210,7 +219,7 @@ def test_words_for_missing_values_are_no_classes_and_both_options_work(word, rng
         assert "excluded" not in kept
 
 
-@pytest.mark.parametrize("word", ["?", "unknown", "--"])
+@pytest.mark.parametrize("word", ["?", "unknown", "--", "NaT", "88", 999])
 def test_words_in_python_are_refused_and_both_remedies_work(word, rng):
     X, y = rng.normal(size=(M, D)), with_word(rng, word)
     z = rng.normal(size=M)
@@ -220,7 +229,7 @@ def test_words_in_python_are_refused_and_both_remedies_work(word, rng):
         lambda X, y, _: dhsic.test_features(X, y),
     )
     for door, name in zip(doors, ("y", "covariates", "Y"), strict=True):
-        for given in (y, pd.Series(y), y.astype(str)):
+        for given in (y, pd.Series(y), *([y.astype(str)] if isinstance(word, str) else [])):
             with pytest.raises(dhsic.InputError, match="usually means a missing value") as error:
                 door(X, given, z)
         said = str(error.value)
@@ -231,12 +240,33 @@ def test_words_in_python_are_refused_and_both_remedies_work(word, rng):
         door(X, eval(category, {"pandas": pd, name: y}), z)
 
 
+MAY_BE_MISSING = ["nd", "0", "withdrawn", "indeterminate", "unassigned"]
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("word", MAY_BE_MISSING)
+def test_words_that_may_be_missing_are_told_and_the_option_excludes_them(word, rng, folder):
+    features(rng, folder)
+    labels(folder, v=with_word(rng, word))
+    said = told(run("test", "x.csv", "--labels", "l.csv", "--target", "v"))
+    option = shlex.split(re.search(r"if it does, use (--na .*? --drop-missing)", said)[1])
+    left = told(run("test", "x.csv", "--labels", "l.csv", "--target", "v", *option))
+    assert "3 of 60 samples excluded" in left
+    assert "may mean a missing value" not in left
+    with pytest.warns(UserWarning, match=f"'{word}' .* may mean a missing value"):
+        dhsic.select(rng.normal(size=(M, D)), with_word(rng, word), **PLAIN)
+
+
 NAMES = {
     "signs": ["+", "-", "+/-"],
     "presence": ["present", "missing", "part"],
     "what is known": ["known", "unknown", "new"],
     "one other": ["tumour", "unknown"],
     "diets": ["HFD", "chow", "control"],
+    "stars": ["ns", "*", "***"],
+    "wells": ["full", "half", "empty"],
+    "numbers and words": ["7", "8", "ward"],
+    "names with digits": ["block 1", "block 2", "9"],
 }
 
 

@@ -2,11 +2,13 @@
 
 A word such as "unknown" forms a class of samples that have nothing in common, and "M" and "m" form
 two classes of one. Both change a ranking without a sign of it, so they are refused unless the user
-states that they are names. Words that are often real names ("none" as a treatment) give a warning.
+states that they are names. So is a code such as 99 among classes that are otherwise words. Words
+that are often real names ("none" as a treatment), and other numbers among words, give a warning.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 
 import numpy as np
@@ -14,25 +16,52 @@ import numpy as np
 from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.sources.ids import abbreviate
+from dhsic.validation import is_numeral
 
-#: Words, in lower case, for a missing value; they are hardly ever names of classes.
+#: Words that stand for a number among names without digits: a code, and any other number.
+CODE_AMONG_WORDS, NUMBER_AMONG_WORDS = "code among words", "number among words"
+#: Words, in lower case and with blanks for "_" and "-" between letters, for a missing value; they
+#: are hardly ever names of classes.
 NO_VALUE = frozenset(
     (
         *("missing", "unknown", "unk", "not available", "not done", "not known", "no data"),
         *("not determined", "not recorded", "not reported", "not tested", "not measured", "k.a."),
-        *("not specified", "unspecified", "unbekannt", "keine angabe", "inconnu"),
-        *("desconocido", "sconosciuto", "onbekend", "n.d.", "n.a.", "n.k.", "n/d", "n/k", "n.d"),
-        *("n.a", "na.", "n\\a", "-nan", "?", "??", "???", "-", "--", "---", "\u2013", "\u2014"),
-        *("#value!", "#div/0!", "#ref!", "#name?", "#num!", "#null!", "..", "...", "_"),
+        *("not specified", "unspecified", "not assessed", "not evaluated", "not evaluable"),
+        *("not examined", "not performed", "not collected", "not provided", "not given"),
+        *("not stated", "not answered", "not ascertained", "not entered", "not disclosed"),
+        *("none given", "none recorded", "no answer", "no result", "no value", "no information"),
+        *("don't know", "dont know", "do not know", "restricted access", "undefined", "undef"),
+        *("tbd", "tba", "tbc", "to be determined", "to be confirmed", "pending", "result pending"),
+        *("results pending", "awaiting result", "awaiting results", "empty", "untested"),
+        *("unbekannt", "keine angabe", "fehlt", "fehlend", "inconnu", "manquant"),
+        *("non renseigné", "desconocido", "no disponible", "sconosciuto", "onbekend"),
+        *("desconhecido", "n.d.", "n.a.", "n.k.", "n/d", "n/k", "n.d", "n.a", "na.", "n\\a"),
+        *("-nan", "-nan(ind)", "1.#qnan", "-1.#ind", "1.#ind", "nat", "null", "\\n", "(blank)"),
+        *("<nil>", "(nil)", "(none)", "<none>", "na_character_", "na_real_", "?", "??", "???"),
+        *("-", "--", "---", "'-", "'--", "\u2013", "\u2014", "#", "##", "###", "***", "****"),
+        *("#value!", "#div/0!", "#ref!", "#name?", "#num!", "#null!", "#calc!", "#spill!"),
+        *("..", "...", "_", "__", CODE_AMONG_WORDS),
     )
 )
+#: Beginning of the terms of sequence archives for a missing value ("missing: not collected").
+MISSING_TERM = "missing:"
 #: Words that may also be names of classes: treatment "none", "ND" for people without diabetes.
 MAY_BE_CLASS = frozenset(
     (
         *("none", "nil", "lost", "refused", "error", "failed", "invalid", "nd", "nk", "blank"),
-        *("not applicable", "undetermined"),
+        *("not applicable", "undetermined", "indeterminate", "inconclusive", "equivocal"),
+        *("ambiguous", "unassigned", "unclassified", "withdrawn", "excluded", "declined"),
+        *("prefer not to say", "prefer not to answer", "lost to follow up", "lost to followup"),
+        *("qns", "xxx", NUMBER_AMONG_WORDS),
     )
 )
+#: Numbers that surveys write for a missing value (9, 88, 999), as text.
+CODE = re.compile(r"([789])\1*(\.0*)?")
+#: Numbers that are no such words: codes of classes, which may stand beside names; and negative
+#: numbers but -1, which are refused in any column (`dhsic.joins.text.codes_in`).
+OTHER_CODES = re.compile(r"[12](\.0*)?|-(?!1$).*")
+#: Characters that join words, as in "not_available".
+JOINTS = re.compile(r"(?<=[^\W_])[_-]+(?=[^\W_])")
 #: Characters that are stripped from both ends of a word before it is looked up.
 AROUND = "()[]<>{} "
 #: Other names beside which a word is itself a name (its opposite, another cell type), by the word;
@@ -41,6 +70,11 @@ OPPOSITES = {
     "-": ("+", "++", "+/-", "-/-"),
     "--": ("+", "++"),
     "missing": ("present",),
+    "empty": ("full", "filled", "loaded", "occupied"),
+    "pending": ("approved", "denied", "rejected", "active", "completed", "closed"),
+    "***": ("*", "**", "ns"),
+    "****": ("*", "**", "***", "ns"),
+    "#": ("##", "*"),
     "nk": ("b", "t", "b cell", "b cells", "t cell", "t cells", "cd4", "cd8", "cd4 t", "cd8 t"),
 }
 NEGATIONS = ("not ", "un", "no ")
@@ -57,28 +91,58 @@ def words_among(
     """Count the names in `text` (m,) that are words for a missing value, by name; "" is excluded.
 
     A word counts as a real name if its opposite occurs too, if there are fewer than `fewest_others`
-    other names, or if it is in `known`.
+    other names, or if it is in `known`. A number is such a word only among names without
+    digits: codes such as 99 in `NO_VALUE`, another single number, but 1 and 2, in `MAY_BE_CLASS`.
 
     >>> words_among(np.array(["a", "b", "Unknown", "a", "?"]))
     {'?': 1, 'Unknown': 1}
     >>> words_among(np.array(["+", "-", "+/-"])), words_among(np.array(["known", "unknown", "a"]))
     ({}, {})
+    >>> words_among(np.array(["a", "b", "99"])), words_among(np.array(["a", "b", "8", "9", "10"]))
+    ({'99': 1}, {})
     """
     names, counts = np.unique(text[text != ""].astype(str), return_counts=True)
-    plain = [" ".join(name.casefold().split()) for name in names.tolist()]
-    names_known = {" ".join(name.casefold().split()) for name in known}
-    n_others = sum(not _is_word(name, NO_VALUE) or name in names_known for name in plain)
+    plain = [*map(_plain, names.tolist())]
+    names_known = {*map(_plain, known)}
+    words_of_names = _as_words(plain)
+    n_others = sum(
+        not _is_word(word, NO_VALUE) or name in names_known
+        for name, word in zip(plain, words_of_names, strict=True)
+    )
     if n_others < fewest_others:
         return {}
     return {
         str(name): int(n)
-        for name, bare, n in zip(names, plain, counts, strict=True)
-        if _is_word(bare, words) and bare not in names_known and not _has_opposite(bare, plain)
+        for name, n, bare, word in zip(names, counts, plain, words_of_names, strict=True)
+        if _is_word(word, words) and bare not in names_known and not _has_opposite(bare, plain)
     }
 
 
+def _plain(name: str) -> str:
+    """Name in lower case, with one blank for blanks, and for "_" and "-" between letters."""
+    return " ".join(JOINTS.sub(" ", name.casefold()).split())
+
+
+def _as_words(plain: list[str]) -> list[str]:
+    """Replace a number among names that are otherwise words by the word for it.
+
+    >>> _as_words(["a", "b", "99"]), _as_words(["a", "b1", "99"]), _as_words(["7", "8", "a"])
+    (['a', 'b', 'code among words'], ['a', 'b1', '99'], ['7', '8', 'a'])
+    """
+    numbers = {name for name in plain if is_numeral(name) and any(map(str.isdigit, name))}
+    others = [name for name in plain if name not in numbers and not _is_word(name, NO_VALUE)]
+    are_codes = all(map(CODE.fullmatch, numbers))
+    has_digits = any(map(str.isdigit, "".join(others)))
+    are_few = are_codes or (len(numbers) == 1 and not any(map(OTHER_CODES.fullmatch, numbers)))
+    if len(others) < FEWEST_OTHERS or has_digits or not are_few:
+        return plain
+    word = CODE_AMONG_WORDS if are_codes else NUMBER_AMONG_WORDS
+    return [word if name in numbers else name for name in plain]
+
+
 def _is_word(name: str, words: Collection[str]) -> bool:
-    return name in words or name.strip(AROUND) in words
+    is_term = "missing" in words and name.startswith(MISSING_TERM)
+    return is_term or name in words or name.strip(AROUND) in words
 
 
 def _has_opposite(name: str, names: Collection[str]) -> bool:

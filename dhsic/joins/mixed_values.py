@@ -148,15 +148,16 @@ def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:
     InputError
         The message lists the names, and says that pandas categories are accepted unchanged.
     """
-    if not all(isinstance(v, str) or pd.isna(v) for v in values):
+    if not all(isinstance(v, str | int | float) or pd.isna(v) for v in values):
         return
-    text = np.array([v.strip() if isinstance(v, str) else "" for v in values], dtype=object)
+    are_text = all(isinstance(v, str) or pd.isna(v) for v in values)
+    text = np.array(["" if pd.isna(v) else str(v).strip() for v in values], dtype=object)
     text = np.array(["" if stands_for_none(t) else t for t in text], dtype=object)
     category = f"declare categories: pandas.Series({called}, dtype='category')"
 
     def remedy(words: list[str]) -> str:
         are = "it is a real name" if len(words) == 1 else "they are real names"
-        one = f"pandas.Series({called})"
+        one = f"pandas.Series({called}){'' if are_text else '.astype(str)'}"
         return (
             f"Exclude these samples: keep = ~{one}.isin({words!r}).to_numpy() selects the "
             f"others. If {are}, {category}."
@@ -165,6 +166,8 @@ def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:
     refuse_words(called, text, remedy)
     if sentence := words_told(called, text):
         warn(f"{sentence}.")
+    if not are_text:
+        return
     column = WrittenColumn(called, "", values=called)
     refuse_dates(column, text, "group", category)
     refuse_measured(column, text, "group", category)

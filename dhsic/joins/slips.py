@@ -4,9 +4,8 @@ The smallest or largest values of a column, up to three in total, are probable e
 extremely far from all others, and if the others have no heavy tails. In incomes, counts and other
 quantities that span orders of magnitude, the largest values may lie anywhere. Positive values must
 therefore be far away on the logarithmic scale, too, on which such quantities span little. The
-result is a warning, not an error, because an outlier may be real. A larger group, of less than half
-of the values, is reported if it may be in another unit: its values divided by 100 or 1,000 lie
-among the others.
+result is a warning, not an error, because an outlier may be real. A larger group is reported if it
+may be in another unit (`dhsic.joins.units`).
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import warn
 from dhsic.joins.text import as_numbers
+from dhsic.joins.units import other_unit
 from dhsic.sources.ids import abbreviate
 
 #: Minimum number of samples, and of distinct values, to search for errors.
@@ -30,16 +30,11 @@ LIGHT, LIGHT_SIGNED = 8.0, 5.0
 #: Minimum distance of an error from all other values, as a multiple of the range of these: above
 #: and below positive values; for values of both signs; and for logarithms.
 ABOVE, BELOW, OF_SIGNED, OF_LOGS = 5.0, 1.0, 10.0, 2.0
-#: Ratios of units and of lost decimal points; maximum number of values that a warning lists, and of
-#: those that its remedy excludes.
+#: Ratios of units and of lost decimal points of single errors; maximum number of values that a
+#: warning lists, and of those that its remedy excludes.
 UNITS, MOST_SHOWN, MOST_EXCLUDED = (100.0, 1000.0, 1e6), 5, 20
 #: Factor by which values in another unit may be beyond the range of the others.
 BEYOND = 1.5
-#: Maximum ratio of the others, beyond which they span orders of magnitude.
-MOST_RATIO = 100
-#: Minimum number of low values that may be in another unit, and ratio of the others to them: few
-#: values near 0 may be much smaller than the others by chance.
-FEWEST_BELOW, RATIO_BELOW = 4, 10.0
 
 
 def warn_of_slips(
@@ -80,22 +75,25 @@ def warn_of_slips(
     warn(
         f"{at.size} value{lies.replace(' ', f' of {what} ', 1)} extremely far from all others: "
         f"{listed}. The others go from {np.nanmin(ordinary):.6g} to {np.nanmax(ordinary):.6g}."
-        f"{_said_of_units(numbers[at], ordinary)} If {it_is}, mend {them}, or leave {those} out"
+        f"{_said_of_units(numbers, at)} If {it_is}, mend {them}, or leave {those} out"
         f"{how}."
     )
 
 
-def _said_of_units(values: Float, ordinary: Float) -> str:
-    """Return a sentence on values that may be in another unit than the others; "" if not."""
-    how, ratio, others = "Divided", 0.0, ordinary[np.isfinite(ordinary)]
-    if others.min() > 0 and values.min() > 0:
-        ratio = _ratio_of_units(values, others)
-        if not ratio:
-            how, ratio = "Multiplied", _ratio_of_units(1 / values, 1 / others)
+def _said_of_units(numbers: Float, at: Index) -> str:
+    """Return a sentence on numbers `at` that may be in another unit than the others; "" if not."""
+    values, others = numbers[at], np.delete(numbers, at)
+    others = others[np.isfinite(others)]
+    if min(others.min(), values.min()) <= 0:
+        return ""
+    unit = other_unit(numbers, is_named=True)
+    how, ratio = "Divided", unit.ratio if unit else _ratio_of_units(values, others)
+    if not ratio or values.max() < others.min():
+        how, ratio = "Multiplied", ratio or _ratio_of_units(1 / values, 1 / others)
     if not ratio:
         return ""
     it = "it lies" if values.size == 1 else "they lie"
-    return f" {how} by {ratio:,.0f}, {it} among the others, so the unit may differ."
+    return f" {how} by {ratio:,.7g}, {it} among the others, so the unit may differ."
 
 
 def slips_in(numbers: Float) -> Index:
@@ -123,33 +121,11 @@ def slips_in(numbers: Float) -> Index:
     for low, high in sorted(end_counts, key=sum):
         if _are_slips(ascending, low, high):
             return np.sort(np.concatenate([order[:low], order[n - high :]]))
-    n_low, n_high = _other_units(ascending)
-    return np.sort(np.concatenate([order[:n_low], order[n - n_high :]]))
-
-
-def _other_units(ascending: Float) -> tuple[int, int]:
-    """Count the lowest and the highest values, less than half, that may be in another unit."""
-    n, middle = ascending.size, ascending.size // 2
-    if ascending[0] <= 0:
-        return 0, 0
-    gaps = np.diff(np.log(ascending))
-    low, high = int(np.argmax(gaps[:middle])) + 1, middle + int(np.argmax(gaps[middle:])) + 1
-    if _ratio_of_units(ascending[high:], ascending[:high]):
-        others = ascending[:high]
-        if _are_light(others) and ascending[high] - others[-1] > ABOVE * np.ptp(others):
-            return 0, n - high
-    if low >= FEWEST_BELOW and gaps[low - 1] > np.log(RATIO_BELOW):
-        others = ascending[low:]
-        if _are_light(others) and _ratio_of_units(1 / ascending[:low], 1 / others):
-            return low, 0
-    return 0, 0
-
-
-def _are_light(ascending: Float) -> bool:
-    """Whether positive values have no heavy tails, and do not span orders of magnitude."""
-    quartiles, span = np.percentile(ascending, [25, 75]), np.ptp(ascending)
-    is_narrow = ascending[-1] <= MOST_RATIO * ascending[0]
-    return bool(is_narrow and 0 < span <= LIGHT_SIGNED * (quartiles[1] - quartiles[0]))
+    unit = other_unit(numbers, is_named=True)
+    if unit is None:
+        return np.empty(0, dtype=np.int64)
+    n_low = n - unit.n_above
+    return np.sort(order[:n_low] if n_low < unit.n_above else order[n_low:])
 
 
 def _ratio_of_units(values: Float, others: Float) -> float:

@@ -3,8 +3,8 @@
 A feature may be a copy of the labels: in other units, scaled, rounded, transformed, or as class
 codes. Or it may be a name or running number of the samples, whose order may be related to the
 labels. Such features do harm only if they rank high, so the best features of each run are read
-again, at most `MOST_READ` in all, and a warning names the suspects. All features of small tables
-are checked for values in two units, and for dates (`dhsic.selection.units`). Genotypes are not
+again, at most `MOST_READ` in all, and a warning names the suspects. They, and all features of small
+tables, are checked for values in two units, and for dates (`dhsic.joins.units`). Genotypes are not
 checked, because they cannot be any of these.
 """
 
@@ -21,10 +21,10 @@ import xarray as xr
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import warn
 from dhsic.joins.targets import FEWEST_TOLD, tells_all_leaks
+from dhsic.joins.units import about_dates, other_unit
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.kernels.risk_sets import is_censored
 from dhsic.selection.run import SelectionRun
-from dhsic.selection.units import about_dates, other_unit
 from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import abbreviate, names_rows_by_name
@@ -70,11 +70,11 @@ def warn_of_suspects(
     if source.dosages or not best.size or best[-1] >= d:
         return
     read = _Features.of(source, best, _names_of(results[0], best))
-    is_held = source.in_memory or is_table(data)
+    is_held, of_units = source.in_memory or is_table(data), read
     if is_held and d <= MOST_FEATURES and d * source.n_samples <= MOST_VALUES:
-        every = _Features.of(source, np.arange(d), _names_of(results[0], np.arange(d)))
-        for at, sentence in _doubtful_values(every):
-            warn(f"{sentence} {_remedy(data, every.option([at]))}")
+        of_units = _Features.of(source, np.arange(d), _names_of(results[0], np.arange(d)))
+    for at, sentence in _doubtful_values(of_units):
+        warn(f"{sentence} {_remedy(data, of_units.option([at]))}")
     for which, sentence in (*_labels_again(data, source, runs, read), *_row_numbers(read)):
         warn(f"{sentence} {_remedy(data, read.option(which[:4]))}")
 
