@@ -229,7 +229,9 @@ def combined(log_p: Float, shares: Float) -> Float:
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         exact = 1.0 / np.tan(0.5 * np.pi * p) * np.exp(least)
         near = (2.0 / np.pi) * np.exp(least - log_p)
-    relative = shares @ np.where(log_p < -20.0, near, exact)  # T times the smallest p
+    relative = np.zeros_like(least)  # T times the smallest p; a product would round by column
+    for share, row in zip(shares.tolist(), np.where(log_p < -20.0, near, exact), strict=True):
+        relative += share * row
     log_t = np.log(np.maximum(relative, np.finfo(float).tiny)) - least
     log_combined = np.log(2.0 / np.pi) - log_t
     moderate = log_t < 20.0
