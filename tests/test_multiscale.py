@@ -1,5 +1,6 @@
 """The test of features at several widths, against its definition and against what it promises."""
 
+import dask.array as da
 import naive_multiscale as naive
 import numpy as np
 import pytest
@@ -146,6 +147,22 @@ def test_p_values_are_combined_as_defined(rng):
     assert found[0] == pytest.approx(1e-3)
     tiny = combined(np.full((2, 1), -2000.0) - [[0.0], [3.0]], np.array([0.5, 0.5]))
     assert_allclose(tiny, -2000 - np.log(0.5 * (1 + np.exp(3))), rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", ["real", "three classes", "coordinates"])
+def test_p_values_have_the_same_bits_whatever_the_chunks(rng, target):
+    m = 60
+    X = rng.standard_normal((m, 41))
+    X[:, 20:30] = rng.poisson(2, (m, 10))
+    y = {
+        "real": rng.standard_normal(m),
+        "three classes": np.arange(m) % 3,
+        "coordinates": rng.random((m, 2)),
+    }[target]
+    expected = dhsic.test_features(X, y).p_values
+    for width in (1, 5, 13, 31):
+        chunked = da.from_array(X, chunks=(m, width))
+        assert_array_equal(dhsic.test_features(chunked, y).p_values, expected)
 
 
 @pytest.mark.parametrize(
