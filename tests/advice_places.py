@@ -239,7 +239,6 @@ FOLLOWED = {
     "runtime/clients.py:_check_certificates": "test_security.py",
     "sources/bgen.py:BgenSource._check_ploidy": "test_bgen.py",
     "sources/bgen.py:open_bgen": "test_bgen.py",
-    "sources/vcf.py:_field_of": "test_vcf.py",
     "joins/imputation_quality.py:imputation_quality": "test_imputation_quality.py",
     "joins/mass_spectra.py:warn_of_descriptions": "test_mass_spectra.py",
     "plot/rounds.py:accuracy": "test_plot.py",

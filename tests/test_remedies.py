@@ -233,7 +233,9 @@ OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![-\w])")
 #: Commands of PLINK, whose options are its own.
 OF_PLINK = re.compile("plink|--make-bed|psql")
 #: Options of other programs that sentences hand over to.
-OF_OTHERS = frozenset(("--samples-chunk-size", "--variants-chunk-size", "--clump-p1"))
+OF_OTHERS = frozenset(
+    ("--samples-chunk-size", "--variants-chunk-size", "--clump-p1", "--multi-overlaps")
+)
 #: Commands that open data, and those that take labels too.
 READING = ("select", "test", "plan", "pairs", "pca", "inspect", "convert")
 LABELLED = ("select", "test", "plan", "pairs")

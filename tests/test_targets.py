@@ -261,3 +261,22 @@ def test_labels_that_name_columns_of_a_table_say_that_it_is_turned(tmp_path):
     command = ("test", tmp_path / "x.csv", "--labels", tmp_path / "y.csv", "--target", "y")
     assert "samples, pass --transpose" in " ".join(run(*command, code=2).stderr.split())
     run(*command, "--transpose")
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_codes_with_meanings_are_classes_by_their_words(is_stored, rng, tmp_path):
+    X, codes = rng.normal(size=(60, 4)), np.repeat([-1, 0, 1, 2], 15).astype("i1")
+    about = {"flag_values": [-1, 0, 1, 2], "flag_meanings": "not_available lo mid hi_risk"}
+    data = xr.Dataset({"x": (("sample", "gene"), X), "y": ("sample", codes, about)})
+    path = tmp_path / "x.zarr"
+    data.to_zarr(path, consolidated=False)
+    where = path if is_stored else data
+    with pytest.raises(InputError, match=r"15 of 60 values of .* are 'not available'"):
+        dhsic.test_features(where, "y", variable="x")
+    words = ["not available", "lo", "mid", "hi risk"]
+    assert dhsic.read_target(where, "y").tolist() == np.repeat(words, 15).tolist()
+    said = run("test", path, "--variable", "x", "--target", "y", "--na", "y=not available",
+               "--drop-missing").output  # fmt: skip
+    assert "3 classes hi risk (15), lo (15), mid (15)" in " ".join(said.split())
+    incomplete = data.assign(y=("sample", codes, {**about, "flag_meanings": "lo hi"}))
+    assert dhsic.read_target(incomplete, "y").tolist() == codes.tolist()

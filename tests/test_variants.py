@@ -87,6 +87,25 @@ def test_a_store_without_filters_says_nothing_of_them(tmp_path):
     assert (facts["filters"], facts["n_multiallelic"]) == (None, None)
 
 
+def test_reference_calls_without_reads_are_noted(tmp_path):
+    genotypes = np.zeros((4, 6, 2), "i1")
+    genotypes[:, :2, 0], genotypes[1, 5] = 1, -1
+    group = write_vcz(tmp_path / "x.vcz", genotypes, n_alleles=2)
+    reads = np.full((4, 6), 9, "i2")
+    reads[0, 1:4] = reads[1, 4:] = 0
+    reads[3] = 0  # nothing was counted
+    dims = ("variants", "samples")
+    write(group, "call_DP", reads, dims)
+    assert "3 reference calls (0/0) in the first chunk have no read" in " ".join(
+        run("inspect", tmp_path / "x.vcz").stdout.split()
+    )
+    write(group, "call_GQ", np.where(np.arange(6) == 3, 7, np.zeros((4, 6), "i2")), dims)
+    said = " ".join(run("inspect", tmp_path / "x.vcz").stdout.split())
+    assert "2 reference calls (0/0) in the first chunk have no read (call_DP is 0)" in said
+    write(group, "call_DS", genotypes.sum(axis=2).astype("f4"), dims)
+    assert "have no read" not in run("inspect", tmp_path / "x.vcz").stdout
+
+
 SELECT = ("--target", "sample_trait", "--threads", "1", "--no-progress")
 
 

@@ -17,7 +17,7 @@ from dhsic.sources.ids import abbreviate
 from dhsic.sources.joined import parts_of
 from dhsic.sources.opening import parent
 from dhsic.sources.variants import ALLELES, FILTER, FilterColumn, Multiallelic
-from dhsic.sources.vcz import DOSAGES, CallSource
+from dhsic.sources.vcz import DOSAGES, CallSource, unsupported_calls
 from dhsic.sources.views import stored_positions, whole_of
 
 #: Explanation, for notes, of how haploid calls are used.
@@ -41,6 +41,7 @@ class Sites:
     multiallelic: Multiallelic | None  # None without alleles
     haploid: str = ""  # note on chromosomes with haploid and diploid calls
     unread: str = ""  # note on imputed dosages of the store that are not used
+    unsupported: str = ""  # note on reference calls without a read
 
     @classmethod
     def of(cls, source: AbstractSource, left_out: Mapping[str, int]) -> Sites:
@@ -59,6 +60,7 @@ class Sites:
             Multiallelic.of(group) if _has_one_per_feature(group, ALLELES, d) else None,
             haploid_note(source),
             _unread_dosages_note(source, group),
+            _unsupported_calls_note(source, group),
         )
 
     def plain(self) -> dict[str, Any]:
@@ -85,6 +87,8 @@ class Sites:
             yield "ploidy", self.haploid
         if self.unread:
             yield "dosages", self.unread
+        if self.unsupported:
+            yield "reads", self.unsupported
 
     def notes(self) -> Iterator[str]:
         """Yield notes on variants, to show before they are ranked."""
@@ -92,6 +96,8 @@ class Sites:
             yield self.haploid
         if self.unread:
             yield self.unread
+        if self.unsupported:
+            yield self.unsupported
         if self.n_filtered:
             yield f"{counted(self.n_filtered, 'variant')} excluded by FILTER: {self.filters}"
         elif self.filters is not None and self.filters.n_failed:
@@ -122,6 +128,28 @@ def _unread_dosages_note(source: AbstractSource, group: zarr.Group) -> str:
     return name and (
         f"the store also has imputed dosages ({name}), but the rounded genotype calls are used; "
         f"to use the dosages, pass --variable {name}"
+    )
+
+
+def _unsupported_calls_note(source: AbstractSource, group: zarr.Group) -> str:
+    """Return a note if reference calls in the first chunk of a store have no reads; else ""."""
+    base, reads = whole_of(source), member(group, "call_DP")
+    if not isinstance(base, CallSource) or not base.calls.is_genotype or reads is None:
+        return ""
+    is_imputed = any(member(group, name) is not None for name in (*DOSAGES, "call_GP"))
+    shape = base.n_features, base.n_samples
+    if is_imputed or reads.shape != shape or base.chunked.feature_axis != 0:
+        return ""
+    rows, columns = (slice(0, n) for n in reads.chunks)
+    quality = member(group, "call_GQ")
+    is_unknown = quality is None or quality.shape != shape
+    parts = (base.chunked.opened(), reads, *(() if is_unknown else (quality,)))
+    calls, n_reads, *of_calls = (np.asarray(part[rows, columns]) for part in parts)
+    n = int(unsupported_calls(calls, n_reads, of_calls[0] if of_calls else None).sum())
+    return bool(n) * (
+        f"{n:,} reference calls (0/0) in the first chunk have no read (call_DP is 0), and are used "
+        "as 0/0; versions of GATK write them where nothing was called. To read them as missing, "
+        "convert the VCF with dhsic convert IN.vcf.gz OUT.vcz"
     )
 
 

@@ -47,6 +47,7 @@ from dhsic.sources.opening import (
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks, dimension_names
 from dhsic.sources.packing import declared, unpacked
 from dhsic.sources.plink import samples_table
+from dhsic.sources.sexes import coded_sex
 from dhsic.sources.views import whole_of
 from dhsic.validation import refuse_lossy
 
@@ -57,6 +58,8 @@ def has_variables(data: Any) -> bool:
     return isinstance(data, files) or is_anndata(data) or is_several(data)
 
 
+#: Attributes of a variable that define the meanings of its codes, in the CF conventions.
+FLAGS, MEANINGS = "flag_values", "flag_meanings"
 #: Arrays along the samples that name them rather than describe them.
 IDENTIFIERS = frozenset({"sample_id", "samples", "sample"})
 #: Dimensions of variables that do not describe samples.
@@ -350,8 +353,30 @@ def _variables(data: zarr.Group | xr.Dataset) -> dict[str, Any]:
 
 def _values(of: zarr.Array[Any] | xr.DataArray, missing_chunks: MissingChunks) -> Array:
     if isinstance(of, zarr.Array):
-        return read_variable(of, missing_chunks)
-    return unpacked(of.to_numpy(), declared(of))
+        values = read_variable(of, missing_chunks)
+    else:
+        values = unpacked(of.to_numpy(), declared(of))
+    return _in_words(values, of.attrs)
+
+
+def _in_words(values: Array, attributes: Mapping[str, Any]) -> Array:
+    """Return codes of classes (m,) as the words that ``flag_values`` and ``flag_meanings`` define.
+
+    These are attributes of the CF conventions. A missing value is "", and a code without a meaning
+    is its number. Other values are returned unchanged, and the codes of SEX, as in PLINK.
+    """
+    codes = np.atleast_1d(np.asarray(attributes.get(FLAGS, ())))
+    words = str(attributes.get(MEANINGS, "")).split()
+    is_coded = codes.dtype.kind in "iuf" and 0 < codes.size == len(words)
+    if not is_coded or values.dtype.kind not in "iuf" or coded_sex(values, attributes) is not None:
+        return values
+    word_of = {
+        code: word.replace("_", " ") for code, word in zip(codes.tolist(), words, strict=True)
+    }
+    return np.array(
+        ["" if value != value else word_of.get(value, f"{value:g}") for value in values.tolist()],
+        dtype=object,
+    )
 
 
 def _column(

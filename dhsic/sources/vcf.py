@@ -46,7 +46,7 @@ from dhsic.sources.variants import (
     POSITION,
     are_on_x,
 )
-from dhsic.sources.vcz import MISSING, NO_COPY
+from dhsic.sources.vcz import MISSING, NO_COPY, unsupported_calls
 from dhsic.sources.zarr import create_array, good_chunks, write_array
 
 #: Suffixes of files that are decoded.
@@ -530,21 +530,15 @@ class Writer:
     def _supported(self, record: Any, alleles: Array) -> Array:
         """Return alleles (m, p), with reference calls that no read supports as missing.
 
-        GATK GenotypeGVCFs 4.2.3 to 4.5 writes 0/0 with DP and GQ 0 for no call. Calls of positive
-        GQ, of imputed variants (DS or GP), and of variants whose other calls mostly have no reads
-        either, in which DP was not counted, remain.
+        See `unsupported_calls`; calls of imputed variants (DS or GP) remain.
         """
         reads, quality = record.format(READS), record.format(CALL_QUALITY)
         are_numbers = all(each is None or each.dtype.kind in "iuf" for each in (reads, quality))
         if reads is None or not are_numbers or {"DS", "GP"} & {*record.FORMAT}:
             return alleles
-        has_none, most = reads[:, 0] == 0, alleles.max(axis=1)
-        carriers = most > 0
-        if 2 * (has_none & carriers).sum() > carriers.sum():
-            return alleles
-        no_call = has_none & (most == 0) & (alleles != MISSING).all(axis=1)
-        if quality is not None:
-            no_call &= ~(quality[:, 0] > 0)
+        no_call = unsupported_calls(
+            alleles, reads[:, 0], None if quality is None else quality[:, 0]
+        )
         self.n_without_reads += int(no_call.sum())
         return np.where(no_call[:, None] & (alleles == 0), MISSING, alleles)
 

@@ -404,6 +404,36 @@ def _variants_axis(array: zarr.Array[Any], label: str, *, is_genotype: bool) -> 
     return dim_names.index("variants")
 
 
+def unsupported_calls(alleles: Array, reads: Array, quality: Array | None) -> Mask:
+    """Return the mask (..., m) of reference calls, of alleles (..., m, ploidy), without a read.
+
+    GATK GenotypeGVCFs 4.2.3 to 4.5 writes 0/0 with DP and GQ 0 where nothing was called. Calls of
+    positive GQ are no such calls, nor are those of a variant whose other calls mostly have no reads
+    either, because their reads were not counted.
+
+    Parameters
+    ----------
+    alleles : ndarray (..., m, ploidy)
+        Allele indices.
+    reads : ndarray (..., m)
+        Number of reads (DP).
+    quality : ndarray (..., m) or None
+        Quality of the calls (GQ); None if it is unknown.
+
+    Examples
+    --------
+    >>> alleles = np.array([[0, 0], [0, 0], [0, 1]])
+    >>> unsupported_calls(alleles, np.array([0, 8, 9]), None).tolist()
+    [True, False, False]
+    """
+    has_none, highest = reads == 0, alleles.max(axis=-1)
+    carriers = highest > 0
+    are_counted = 2 * (has_none & carriers).sum(axis=-1) <= carriers.sum(axis=-1)
+    is_reference = (highest == 0) & (alleles != MISSING).all(axis=-1)
+    mask: Mask = has_none & is_reference & np.expand_dims(are_counted, -1)
+    return mask if quality is None else mask & ~(quality > 0)
+
+
 def fold(genotypes: Array, policy: PloidyPolicy) -> Array:
     """Convert allele indices (..., ploidy) to dosages (...), int8, -1 if missing.
 
