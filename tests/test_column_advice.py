@@ -385,7 +385,7 @@ def test_tables_of_other_programs_get_the_command_of_pandas(name, format_name, t
 
 @pytest.mark.parametrize(
     ("suffix", "command"),
-    [(".ped", "plink2 --pedmap"), (".map", "plink2 --pedmap"), (".tped", "plink --tfile"),
+    [(".ped", "plink2 --pedmap"), (".tfam", "plink --tfile"), (".tped", "plink --tfile"),
      (".lgen", "plink --lfile"), ("", "plink --tfile")],
 )  # fmt: skip
 def test_text_filesets_of_plink_get_the_command_of_plink(suffix, command, tmp_path):

@@ -137,7 +137,7 @@ FOREIGN = (
         "pass the Cell Ranger folder that contains it, or X = scipy.io.mmread({path!r}).T.tocsr()",
     ),
     (
-        (".ped", ".map"),
+        (".ped",),
         "PLINK text",
         f"plink2 --pedmap {{stem}} {TO_BED} (PLINK 1.9: plink --file {{stem}} {TO_BED})",
     ),
