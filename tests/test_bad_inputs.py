@@ -206,7 +206,7 @@ VALUES = {
     ),
     "NaN only": (
         lambda: fit(np.full((12, 6), np.nan)),
-        *(InputError, "All 6 features are constant", "Check which axis"),
+        *(InputError, "None of the 6 features has a value in any sample", "Check which matrix"),
     ),
     "constant": (lambda: fit(np.ones((12, 6))), InputError, "All 6 features are", "Check which"),
     "beyond squares": (
