@@ -66,35 +66,29 @@ def test_functions_of_ranks_are_those_of_the_definition(rng, m):
     assert_allclose(B @ B.T / m, np.eye(len(B)), atol=1e-12)
 
 
-@pytest.mark.parametrize("h", [1 / 2, 1 / 8, 1 / 32])
-def test_a_width_is_a_weighting_of_the_same_functions(h):
-    """Cosines are eigenfunctions of every Gaussian that is reflected at 0 and 1."""
-    m = 2000
+def assert_cosines_are_eigenfunctions(points, h, weights):
+    """Of a Gaussian kernel on points of [0, 1] that is reflected at 0 and 1."""
+    m = len(points)
     u = (np.arange(m) + 0.5) / m
-    images = np.concatenate([2 * k + s * u for k in range(-4, 5) for s in (1, -1)])
-    K = np.exp(-((u[::40, None] - images) ** 2) / (2 * h * h)) / (np.sqrt(2 * np.pi) * h)
-    K = K.reshape(len(u[::40]), -1, m).sum(axis=1)
-    weights = width_weights(h, 12)
+    images = np.concatenate([2 * k + s * points for k in range(-4, 5) for s in (1, -1)])
+    K = np.exp(-((points[::40, None] - images) ** 2) / (2 * h * h)) / (np.sqrt(2 * np.pi) * h)
+    K = K.reshape(len(points[::40]), -1, m).sum(axis=1)
 
     for r in range(1, 13):
         phi = np.cos(np.pi * r * u)
         eigenvalue = weights[r - 1] * np.exp(-((np.pi * h) ** 2) / 2)
         assert_allclose(K @ phi / m, eigenvalue * phi[::40], atol=2e-6)
+
+
+@pytest.mark.parametrize("h", [1 / 2, 1 / 8, 1 / 32])
+def test_a_width_is_a_weighting_of_the_same_functions(h):
+    u = (np.arange(2000) + 0.5) / 2000
+    assert_cosines_are_eigenfunctions(u, h, width_weights(h, 12))
 
 
 def test_a_kernel_on_distances_from_the_middle_is_a_weighting_of_the_same_functions():
-    m, h = 2000, 1 / 16
-    u = (np.arange(m) + 0.5) / m
-    distance = np.abs(2 * u - 1)
-    images = np.concatenate([2 * k + s * distance for k in range(-2, 3) for s in (1, -1)])
-    K = np.exp(-((distance[::40, None] - images) ** 2) / (2 * h * h)) / (np.sqrt(2 * np.pi) * h)
-    K = K.reshape(len(distance[::40]), -1, m).sum(axis=1)
-    weights = distance_weights(h, 12)
-
-    for r in range(1, 13):
-        phi = np.cos(np.pi * r * u)
-        eigenvalue = weights[r - 1] * np.exp(-((np.pi * h) ** 2) / 2)
-        assert_allclose(K @ phi / m, eigenvalue * phi[::40], atol=2e-6)
+    u = (np.arange(2000) + 0.5) / 2000
+    assert_cosines_are_eigenfunctions(np.abs(2 * u - 1), 1 / 16, distance_weights(1 / 16, 12))
 
 
 def test_samples_are_sorted_with_their_ties_and_without_missing_ones():

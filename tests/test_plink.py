@@ -19,7 +19,7 @@ import dhsic
 from dhsic.errors import DataError, InputError
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.sources import plink
-from dhsic.sources.compact import CompactText, Levels
+from dhsic.sources.compact import CompactText, RepeatedText
 
 DATA = Path(__file__).parents[2] / "shared/data/genotypes"
 QUICK = ("-n", 3, "--threads", 2, "--no-progress")
@@ -394,13 +394,13 @@ def test_the_example_of_regenie():
 def test_compact_texts_are_those_encoded(rng):
     parts = [np.array(["rs1", "", "ä1", "x" * 300], object), np.array(["rs1", "1:5:A:T"], object)]
     every = np.concatenate(parts)
-    for kind in (CompactText, Levels):
+    for kind in (CompactText, RepeatedText):
         column = kind.joined([kind.of(part) for part in parts]).column()
         assert column.read(slice(None)).tolist() == every.tolist()
         assert column.read(slice(1, 4)).tolist() == every[1:4].tolist()
         assert column.at(np.array([5, 0])).tolist() == [every[5], every[0]]
     many = rng.integers(0, 1000, 5000).astype(str).astype(object)
-    joint = Levels.joined([Levels.of(many[:400]), Levels.of(many[400:])])
+    joint = RepeatedText.joined([RepeatedText.of(many[:400]), RepeatedText.of(many[400:])])
     assert joint.read(slice(None)).tolist() == many.tolist()
     assert joint.codes.dtype == np.uint16
 

@@ -102,9 +102,9 @@ def additive_errors(features: Sequence[RankedFeature], U: Float, width: float | 
 class OrderErrors:
     """Leave-one-out errors of the first features of an order, (m,); 1 if nothing is explained.
 
-    Errors are averaged over several numbers of first features. For each number, the best kernel is
-    used: the Gaussian kernel, or an additive kernel, at one of several widths or at that of each
-    feature.
+    Errors are averaged over several numbers of first features. For each number, the best of these
+    kernels is used: Gaussian; additive, with one width for all features; additive, with the own
+    width of each feature.
     """
 
     errors: Float

@@ -77,10 +77,8 @@ class Sites:
             excluded = f"; {self.n_filtered:,} excluded" if self.n_filtered else ""
             yield "filter", f"{self.filters}{excluded}"
         if self.multiallelic is not None:
-            variants, n_spanned = (
-                counted(self.multiallelic.n, "variant"),
-                self.multiallelic.n_spanned,
-            )
+            variants = counted(self.multiallelic.n, "variant")
+            n_spanned = self.multiallelic.n_spanned
             spanned = f", {n_spanned:,} of them with * (a spanning deletion)" if n_spanned else ""
             yield "alleles", f"{variants} with several alternative alleles{spanned}"
         if self.haploid:

@@ -40,6 +40,7 @@ from dhsic.criteria.features import Features
 from dhsic.criteria.independence import LOG_10, Independence
 from dhsic.criteria.label_functions import LEAST_LEFT, LabelDirections
 from dhsic.criteria.multiscale import (
+    DISTANCE_WIDTH,
     LEVEL_SHARES,
     LEVEL_WIDTHS,
     SHARES,
@@ -216,7 +217,7 @@ def _law_of_units(labels: LabelDirections, nu: float, G: int) -> Multiscale:
         labels,
         np.full((G, 1), G**-0.5),
         tuple(NullOf.of(C) for C in labels.matrices),
-        WidthFamily.of(WIDTHS, SHARES, R, labels, degrees),
+        WidthFamily.of(WIDTHS, SHARES, R, labels, degrees, DISTANCE_WIDTH),
         WidthFamily.of(LEVEL_WIDTHS, LEVEL_SHARES, 2, labels, degrees),
         WidthFamily.of(LEVEL_WIDTHS, LEVEL_SHARES, 1, labels, degrees),
     )

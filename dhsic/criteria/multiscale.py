@@ -86,18 +86,19 @@ class WidthFamily:
         n_functions: int,
         labels: LabelDirections,
         nu: int,
+        distance: float | None = None,
     ) -> WidthFamily:
         """Create the family for kernel widths, with R = `n_functions` functions of the features.
 
-        `shares` are the weights of the kernels in the combined p-value; one more than `widths` adds
-        the kernel on distances. `nu` is the number of samples minus 1 and minus the number of
-        covariates.
+        `distance` is the width of a last kernel, on distances from the middle rank, if there is
+        one. `shares` are the weights of the kernels in the combined p-value. `nu` is the number of
+        samples minus 1 and minus the number of covariates.
         """
         weights = np.array([width_weights(h, n_functions) for h in widths])
         if n_functions == 1:
             widths, weights, shares = widths[:1], weights[:1], np.ones(1)
-        elif len(shares) > len(widths):
-            weights = np.vstack([weights, distance_weights(DISTANCE_WIDTH, n_functions)])
+        elif distance is not None:
+            weights = np.vstack([weights, distance_weights(distance, n_functions)])
         each = labels.matrices
         laws = tuple(WidthLaw.of(row, C, nu) for C in each for row in weights)
         both = np.multiply.outer(labels.shares, shares).ravel()
@@ -167,7 +168,7 @@ class Multiscale:
             labels,
             Q,
             tuple(NullOf.of(C) for C in labels.matrices),
-            WidthFamily.of(WIDTHS, SHARES, R, labels, nu),
+            WidthFamily.of(WIDTHS, SHARES, R, labels, nu, DISTANCE_WIDTH),
             WidthFamily.of(LEVEL_WIDTHS, LEVEL_SHARES, 2, labels, nu),
             WidthFamily.of(LEVEL_WIDTHS, LEVEL_SHARES, 1, labels, nu),
         )

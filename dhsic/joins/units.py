@@ -27,7 +27,7 @@ RATIOS = (
 FEWEST_SAMPLES, FEWEST, FEWEST_OF_NAMED, FEW = 20, 5, 3, 10
 #: Minimum gap between the clusters of logarithms, relative to the larger range of a cluster, of one
 #: of many features and of a column that the user names; and a gap that needs less other evidence.
-#: In images, a feature in 1,000 has a gap of 0.7 between bright and dark, like that of units.
+#: In images, one feature in 1,000 has a gap of 0.7 between bright and dark values.
 GAP, GAP_OF_NAMED, WIDE_GAP = 0.8, 0.5, 1.5
 #: Maximum ratio of the spreads of clusters, and of large clusters beside a wide gap.
 SPREADS, SPREADS_WIDE = 1.6, 2.0

@@ -37,7 +37,14 @@ from dhsic.algorithms.additive import (
 )
 from dhsic.algorithms.ridge import CLEARLY, COMPARED
 from dhsic.criteria.label_functions import LabelDirections
-from dhsic.criteria.multiscale import AT_ONCE, SHARES, WIDTHS, Multiscale, WidthFamily
+from dhsic.criteria.multiscale import (
+    AT_ONCE,
+    DISTANCE_WIDTH,
+    SHARES,
+    WIDTHS,
+    Multiscale,
+    WidthFamily,
+)
 from dhsic.criteria.null import NullOf
 from dhsic.criteria.rank_scores import OrderedBlock
 from dhsic.linalg.covariates import orthonormal_columns
@@ -271,7 +278,7 @@ def _without_preference(state: Multiscale) -> Multiscale:
     """State of the test, changed to give all kernels the same weight."""
     shares = np.full(len(SHARES), 1.0 / len(SHARES))
     n_functions, nu = state.ranks.weights.shape[1], state.n_samples - state.Q.shape[1]
-    ranks = WidthFamily.of(WIDTHS, shares, n_functions, state.labels, nu)
+    ranks = WidthFamily.of(WIDTHS, shares, n_functions, state.labels, nu, DISTANCE_WIDTH)
     return Multiscale(state.labels, state.Q, state.nulls, ranks, state.levels, state.single)
 
 

@@ -45,20 +45,20 @@ class CompactText:
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
+class RepeatedText:
     """Texts (n,) of which few differ, such as chromosomes: `codes` are positions in `texts`."""
 
     codes: Index
     texts: Array
 
     @classmethod
-    def of(cls, texts: Array) -> Levels:
+    def of(cls, texts: Array) -> RepeatedText:
         """Encode texts (n,)."""
         codes, distinct = pd.factorize(texts)
         return cls(codes.astype(np.min_scalar_type(len(distinct))), distinct)
 
     @classmethod
-    def joined(cls, parts: Sequence[Levels]) -> Levels:
+    def joined(cls, parts: Sequence[RepeatedText]) -> RepeatedText:
         """Join parts that follow one another."""
         new, texts = pd.factorize(np.concatenate([part.texts for part in parts]))
         own = np.split(new, np.cumsum([len(part.texts) for part in parts])[:-1])

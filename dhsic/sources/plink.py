@@ -27,7 +27,7 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractStored, Names
 from dhsic.sources.blocks import Block, run_of
 from dhsic.sources.columns import NAME, STRETCH, Column, repeated_bits
-from dhsic.sources.compact import CompactText, Levels
+from dhsic.sources.compact import CompactText, RepeatedText
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.sexes import DIPLOID, SEX, DosagesOnX
 from dhsic.sources.stores import file_bytes
@@ -262,13 +262,14 @@ class VariantTable:
 
     @cached_property
     def _columns(self) -> dict[str, Column]:
-        ids, positions, levels = list[CompactText](), list[Index](), list[list[Levels]]()
+        ids, positions, repeated = list[CompactText](), list[Index](), list[list[RepeatedText]]()
         for part in _parts_of_table(self.path, ("CHROM", "ID", "POS", "REF", "ALT")):
             ids.append(CompactText.of(part["ID"]))
             positions.append(self._positions(part["POS"]))
             alleles = [np.where(part[name] == "0", ".", part[name]) for name in ("REF", "ALT")]
-            levels.append([*map(Levels.of, (part["CHROM"], *alleles))])
-        contigs, refs, alts = (Levels.joined(of).column() for of in zip(*levels, strict=True))
+            repeated.append([*map(RepeatedText.of, (part["CHROM"], *alleles))])
+        each = zip(*repeated, strict=True)
+        contigs, refs, alts = (RepeatedText.joined(parts).column() for parts in each)
         position = np.concatenate(positions)
         columns = {
             CONTIG: contigs,
