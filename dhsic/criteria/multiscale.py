@@ -261,8 +261,8 @@ class Multiscale:
 
     @cached_property
     def basis(self) -> Float:
-        """Functions of ranks, (R, m) float32, for products that sum thousands of terms."""
-        return rank_basis(self.n_samples, N_FUNCTIONS).astype(np.float32)
+        """Functions of ranks, (R, m)."""
+        return rank_basis(self.n_samples, N_FUNCTIONS)
 
     @cached_property
     def untied(self) -> PatternSums:
@@ -282,8 +282,8 @@ class Multiscale:
     @cached_property
     def _cumulated(self) -> Float:
         """Cumulative sums of the functions over ranks, (R, m + 1)."""
-        basis = rank_basis(self.n_samples, N_FUNCTIONS)
-        return np.concatenate([np.zeros((len(basis), 1)), np.cumsum(basis, axis=1)], axis=1)
+        zeros = np.zeros((len(self.basis), 1))
+        return np.concatenate([zeros, np.cumsum(self.basis, axis=1)], axis=1)
 
     def functions_between(self, edges: Index) -> tuple[Float, Float]:
         """Means of the R functions over the ranks between edges (c, q + 1), (c, R, q).

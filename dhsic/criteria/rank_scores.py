@@ -34,6 +34,10 @@ from dhsic.criteria.multiscale import (
 from dhsic.criteria.patterns import PatternSums
 from dhsic.criteria.rare import FEW
 
+#: Products of features without ties have a multiple of this number of rows: kernels of matrix
+#: products treat a smaller rest of rows differently.
+ROWS = 8
+
 
 def scores_of(state: Multiscale, features: Features, place: slice) -> FeatureScores:
     """Scores of all features of a tile.
@@ -224,21 +228,24 @@ class OrderedBlock:
         """Compute `_products` for features without ties, all at once.
 
         Samples with a value are spread evenly over the ranks; missing ones are 0. All products have
-        equal numbers of rows, so that the bits of a feature do not depend on its position.
+        equal numbers of rows, a multiple of `ROWS`, so that the bits of a feature do not depend on
+        its position. (Products in float32 are faster, but their bits do depend on it on some
+        processors.)
         """
         order, n, m = self.order[which], self.n[which], self.order.shape[1]
-        G = np.ascontiguousarray(D.T)[:, order]  # (k, c, m)
-        totals = np.zeros((which.size, D.shape[1]))
+        k, c = D.shape[1], which.size
+        stacked = np.zeros((-(-k * self.height // ROWS) * ROWS, m))
+        G = stacked[: k * self.height].reshape(k, self.height, m)
+        for of_direction, direction in zip(G, np.ascontiguousarray(D.T), strict=True):
+            np.take(direction, order, out=of_direction[:c], mode="clip")  # no copy of the output
+        totals = np.zeros((c, k))
         for j in np.flatnonzero(n < m).tolist():
-            present = G[:, j, : n[j]]
+            present = G[:, j, : n[j]].copy()
             totals[j] = present.sum(axis=1)
-            padded = np.zeros((len(G), m))
-            padded[:, _places(int(n[j]), m)] = present - (totals[j] / n[j])[:, None]
-            G[:, j] = padded
-        stacked = np.zeros((len(G), self.height, m), dtype=np.float32)
-        stacked[:, : which.size] = G
-        products = (stacked.reshape(-1, m) @ self.state.basis.T).reshape(len(G), self.height, -1)
-        return products[:, : which.size].transpose(1, 2, 0).astype(np.float64), totals
+            G[:, j] = 0.0
+            G[:, j, _places(int(n[j]), m)] = present - (totals[j] / n[j])[:, None]
+        products = (stacked @ self.state.basis.T)[: k * self.height].reshape(k, self.height, -1)
+        return products[:, :c].transpose(1, 2, 0), totals
 
     def _tied_products(self, j: int, D: Float) -> tuple[Float, Float]:
         """Compute `_products` for feature j with ties, (R, k) and (k,), from sums over its levels.
