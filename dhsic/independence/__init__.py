@@ -80,7 +80,6 @@ from dhsic.sources.columns import NAME
 from dhsic.sources.ids import abbreviate, did_you_mean
 from dhsic.sources.scaling import Scale, Scaling, missing_mask
 from dhsic.sources.views import AbstractView, SubsetSource
-from dhsic.sources.wide_ranges import with_order
 from dhsic.validation import SCALING, as_array
 
 #: Maximum number of features that are printed; these have the smallest p-values.
@@ -580,7 +579,7 @@ class Standardise(AbstractPass):
     """Pass that returns the scaling of features, their standardised values, and missing mask."""
 
     standardize: Scale
-    by_ranks: bool = False  # whether the order of the values must be kept (`with_order`)
+    by_ranks: bool = False  # whether the order of the values must be kept (`Tile.in_order`)
 
     def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Float, Array]:
         scalings, values, masks = [], [], []
@@ -588,7 +587,7 @@ class Standardise(AbstractPass):
             scaling, Z = block.measured(standardize=self.standardize)
             mask = missing_mask(block.raw, block.missing_code)
             scalings.append(scaling)
-            values.append(with_order(Z, block.raw, mask, scaling) if self.by_ranks else Z)
+            values.append(block.in_order(Z, mask, scaling) if self.by_ranks else Z)
             masks.append(np.zeros(Z.shape, dtype=bool) if mask is None else mask)
         return Scaling.join(scalings), np.concatenate(values), np.concatenate(masks)
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Array, Float, Index, Mask
 from dhsic.accelerator import accelerator
 from dhsic.engines.scoring_problem import FeatureStats
 from dhsic.kernels.statistic import AbstractSums, zero_upper
@@ -25,6 +25,7 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block
 from dhsic.sources.scaling import Codes, Scale, Scaling, measure, standardise
 from dhsic.sources.views import packed, unpacked
+from dhsic.sources.wide_ranges import rounded_dosages, with_order
 
 #: Number of features per float64 tile, and the number of float64 arrays of this size (values,
 #: functions, products) that a task of the exact engine holds. A float32 tile has twice as many
@@ -72,6 +73,8 @@ class Tile:
     tags: Any = None
     #: Cache of standardised values by (precision, on host), used when several passes share a tile.
     known: dict[Any, Array] | None = None
+    #: Mask (c,) of the features that are dosages and may be fractions; None if there are none.
+    imputed: Array | None = None
 
     def values(self, dtype: Any, moved: Move | None = None) -> Array:
         """Standardised values, (c, m), read-only.
@@ -90,6 +93,18 @@ class Tile:
         """
         return measure(self.raw, self.missing_code, standardize=standardize, p=p)
 
+    def in_order(self, Z: Float, mask: Mask | None, scaling: Scaling) -> Float:
+        """Replace scaled values Z (c, m) in place by values with the order that tests compare.
+
+        `mask` (c, m) is the mask of missing values, or None. Dosages are rounded unless
+        they become equal, and features that lost the order of their values get their ranks.
+        """
+        if self.imputed is not None:
+            rounded = rounded_dosages(self.raw)
+            which = self.imputed & (np.ptp(rounded, axis=1) > 0)
+            Z[which] = rounded[which]
+        return with_order(Z, self.raw, mask, scaling)
+
     @property
     def codes(self) -> Codes | None:
         """The values as genotype codes (`Codes`); None if they are not genotypes."""
@@ -104,7 +119,8 @@ class Tile:
         """Select some of the features."""
         scaling = None if self.scaling is None else self.scaling.take(which)
         tags = None if self.tags is None else self.tags[which]
-        return Tile(self.raw[which], self.missing_code, scaling, tags)
+        imputed = None if self.imputed is None else self.imputed[which]
+        return Tile(self.raw[which], self.missing_code, scaling, tags, imputed=imputed)
 
     def of_samples(self, some: slice) -> Tile:
         """Restrict the tile to a slice of samples."""
@@ -116,7 +132,14 @@ class Tile:
         """Concatenate the raw values of several tiles; scaling and tags are dropped."""
         if len(tiles) == 1:
             return tiles[0]
-        return Tile(np.concatenate([each.raw for each in tiles]), tiles[0].missing_code)
+        imputed = None
+        if any(each.imputed is not None for each in tiles):  # joined files may be of many kinds
+            none = [np.zeros(len(each.raw), dtype=bool) for each in tiles]
+            pairs = zip(tiles, none, strict=True)
+            imputed = np.concatenate([n if t.imputed is None else t.imputed for t, n in pairs])
+        return Tile(
+            np.concatenate([each.raw for each in tiles]), tiles[0].missing_code, imputed=imputed
+        )
 
     def split(self, height: int) -> Iterator[Tile]:
         """Split the features evenly into tiles of at most `height` features."""
@@ -217,6 +240,7 @@ def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | Non
             source.missing_code,
             columns.scaling_in(source, block),
             columns.tags,
+            imputed=source.imputed_features(block, columns.local),
         )
         for block, columns in zip(job.blocks, job.payload, strict=True)
     )

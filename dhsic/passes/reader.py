@@ -61,6 +61,7 @@ from dhsic.passes.survivors import (
     enclosing_span,
     fits,
     forms,
+    imputed_among,
 )
 from dhsic.runtime.base import AbstractRuntime, AbstractStep, Ask, Job, Jobs, Sites, SiteValues
 from dhsic.runtime.threads import Threads
@@ -467,7 +468,8 @@ class AbstractReader(ABC):
         if isinstance(source, RecutSource):
             self.source = source.take(at)
         else:
-            self.source = RecutSource(source, at, self._width(d))
+            recut = RecutSource(source, at, self._width(d))
+            self.source = recut.with_imputed(self._imputed(features))
         self.held = features
         return True
 
@@ -519,6 +521,9 @@ class AbstractReader(ABC):
 
     def _places(self, features: Index) -> Index:
         return features if self.held is None else positions(features, self.held)
+
+    def _imputed(self, features: Index) -> Array | None:
+        return imputed_among(self.source, self._places(features))
 
     def _stored(self, at: Index) -> Iterator[tuple[Block, slice]]:
         return stored_parts(self.source.blocks(self._width(self.source.n_features)), at)
@@ -607,6 +612,7 @@ class Reader(AbstractReader):
         values, found_form = gather(self.jobs(features, scaled=False), features.size, form)
         if found_form is not None:
             source = MemorySource(values, found_form, self.source.missing_code)
+            source.with_imputed(self._imputed(features))
             self._move(source, features, home=place is Location.HOME)
         return found_form is not None
 
@@ -646,5 +652,6 @@ class Reader(AbstractReader):
         scratch_source = ScratchSource(
             scratch, features.size, chunk, found_form, source.missing_code, self.room
         )
+        scratch_source.with_imputed(self._imputed(features))
         self._move(scratch_source, features, scratch)
         return True

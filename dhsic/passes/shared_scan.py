@@ -220,13 +220,15 @@ def _tiles(
     alike = all(c.scaling is None is c.tags and c.is_known == is_known for c in columns)
     if are_same and alike:
         scaling = columns[0].scaling_in(source, block)
-        return [Tile(raw, source.missing_code, scaling)] * len(columns)
+        imputed = source.imputed_features(block, used)
+        return [Tile(raw, source.missing_code, scaling, imputed=imputed)] * len(columns)
     return [
         Tile(
             raw if are_same else raw[np.searchsorted(used, c.local)],
             source.missing_code,
             c.scaling_in(source, block),
             c.tags,
+            imputed=source.imputed_features(block, c.local),
         )
         for c in columns
     ]

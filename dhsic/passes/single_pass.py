@@ -45,7 +45,7 @@ from dhsic.sources.scaling import (
 )
 from dhsic.sources.values import KEEPING, BlockKinds, Census, ValueKind, recoded
 from dhsic.sources.views import checksums
-from dhsic.sources.wide_ranges import with_order
+from dhsic.sources.wide_ranges import rounded_levels
 
 #: Maximum number of values in the data for which a plan examines all of them.
 LOOKED_AT = 1 << 30
@@ -197,12 +197,16 @@ def _features(
     scaling, X = tile.measured(standardize=judge.standardize)
     mask = missing_mask(tile.raw, tile.missing_code) if judge.leaves_missing_out else None
     if judge.goes_by_ranks:
-        X = with_order(X, tile.raw, mask, scaling)
+        X = tile.in_order(X, mask, scaling)
     alive: Index = np.flatnonzero(scaling.std > 0)
     X = X if alive.size == len(X) else X[alive]
     mask = None if mask is None else mask[alive]
     missing = mask if mask is not None and mask.any() else None
-    return scaling, Features(X, scaling.n_levels[alive], directions, missing=missing), alive
+    n_levels = scaling.n_levels[alive]
+    if judge.goes_by_ranks and tile.imputed is not None:
+        own = tile.imputed[alive]
+        n_levels[own] = rounded_levels(X[own], None if missing is None else missing[own])
+    return scaling, Features(X, n_levels, directions, missing=missing), alive
 
 
 def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tuple[Float, Float]:

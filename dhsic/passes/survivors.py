@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 
@@ -204,6 +204,18 @@ class Extremes(AbstractPass):
 class AbstractSurvivors(AbstractSource):
     """Source that contains some features of another one, numbered from 0."""
 
+    #: Mask (s,) of the features that are dosages and may be fractions; None if there are none.
+    imputed: Array | None = None
+
+    def with_imputed(self, imputed: Array | None) -> Self:
+        """Set `imputed`, and return this source."""
+        self.imputed = imputed
+        return self
+
+    @final
+    def imputed_features(self, block: Block, local: Index) -> Array | None:
+        return _some(self.imputed, block.start + local)
+
     @abstractmethod
     def columns(self, at: Index, rows: Index | None = None) -> Array:
         """Read features at positions `at`, ascending, of the samples `rows`: (c, m), C-ordered."""
@@ -220,6 +232,21 @@ class AbstractSurvivors(AbstractSource):
     def fingerprint(self) -> str:
         """Raise an error: only whole sources have fingerprints."""
         raise TypeError("A part of a source has no fingerprint; ask the source that it comes from.")
+
+
+def imputed_among(source: AbstractSource, features: Index) -> Array | None:
+    """Mask (s,) of `features` of a source that are dosages and may be fractions, or None."""
+    blocks = source.blocks(max(1, source.n_features))
+    masks = [(b, source.imputed_features(b, np.arange(b.width))) for b in blocks]
+    if all(mask is None for _, mask in masks):
+        return None
+    parts = [np.zeros(b.width, dtype=bool) if mask is None else mask for b, mask in masks]
+    return np.asarray(np.concatenate(parts)[features])
+
+
+def _some(imputed: Array | None, which: Index) -> Array | None:
+    """Entries `which` of a mask that may be None."""
+    return None if imputed is None else np.asarray(imputed[which])
 
 
 class MemorySource(AbstractSurvivors):
@@ -242,7 +269,7 @@ class MemorySource(AbstractSurvivors):
 
     def marked(self, missing_code: int | None) -> MemorySource:
         """Source of the same features in the same memory, with another code for missing values."""
-        return MemorySource(self._kept, self.form, missing_code)
+        return MemorySource(self._kept, self.form, missing_code).with_imputed(self.imputed)
 
     def only(self, at: Index) -> MemorySource:
         """Source of only the features at positions `at`, ascending, in the memory of this source.
@@ -257,11 +284,14 @@ class MemorySource(AbstractSurvivors):
         self._kept = stored[:0]
         if stored.flags.owndata:  # return unused memory
             stored.resize((at.size, self.form.length), refcheck=False)
-        return MemorySource(stored[: at.size], self.form, self.missing_code)
+        source = MemorySource(stored[: at.size], self.form, self.missing_code)
+        return source.with_imputed(_some(self.imputed, at))
 
     def in_common(self) -> SharedSource:
         """Source of the same features, in the same memory, for one of several runs."""
-        return SharedSource(self._kept, self.form, self.missing_code, np.arange(len(self._kept)))
+        every = np.arange(len(self._kept))
+        source = SharedSource(self._kept, self.form, self.missing_code, every)
+        return source.with_imputed(self.imputed)
 
 
 class SharedSource(MemorySource):
@@ -279,7 +309,8 @@ class SharedSource(MemorySource):
 
     def only(self, at: Index) -> SharedSource:
         """Source of the features at positions `at`, ascending; no values are moved."""
-        return SharedSource(self._kept, self.form, self.missing_code, self._places[at])
+        source = SharedSource(self._kept, self.form, self.missing_code, self._places[at])
+        return source.with_imputed(_some(self.imputed, at))
 
 
 class RecutSource(AbstractSurvivors):
@@ -307,12 +338,13 @@ class RecutSource(AbstractSurvivors):
 
     def take(self, which: Index) -> RecutSource:
         """Source of some of these features, by their numbers in this source."""
-        return RecutSource(self.base, self.features[which], self.width)
+        source = RecutSource(self.base, self.features[which], self.width)
+        return source.with_imputed(_some(self.imputed, which))
 
     def checked(self, checksum: Index, rows: Index | None) -> RecutSource:
         """Source of the same features that verifies checksums (see `ChecksummedSource`)."""
         base = ChecksummedSource.over(self.base, checksum, rows)
-        return RecutSource(base, self.features, self.width)
+        return RecutSource(base, self.features, self.width).with_imputed(self.imputed)
 
     def blocks(self, width: int) -> tuple[Block, ...]:
         return even_blocks(self.n_features, width)

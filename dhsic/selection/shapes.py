@@ -55,7 +55,6 @@ from dhsic.results.schema import Order
 from dhsic.selection.marginal import MarginalTest
 from dhsic.selection.rerank import SAMPLES, Reranking
 from dhsic.sources.scaling import missing_mask
-from dhsic.sources.wide_ranges import with_order
 
 #: Maximum number of candidates, and maximum number of their values.
 MOST_CANDIDATES, ENTRIES = 256, 1 << 22
@@ -108,7 +107,7 @@ class PresentValues(AbstractByTile):
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
         def read_tile(tile: Tile) -> Float:
             mask = missing_mask(tile.raw, tile.missing_code)
-            X = with_order(np.array(tile.values(np.float64)), tile.raw, mask, tile.scaling)
+            X = tile.in_order(np.array(tile.values(np.float64)), mask, tile.scaling)
             if mask is not None:
                 X[mask] = np.nan
             return X

@@ -158,6 +158,15 @@ class AbstractSource(ABC):
         none = np.empty(0, dtype=np.int64)
         return none if self.on_x is None else self.on_x.haploid_features(self)
 
+    def imputed_features(self, block: Block, local: Index) -> Array | None:
+        """Mask of the columns `local` (c,) of a block with dosages that may be fractions.
+
+        It is None if there are no such columns.
+        """
+        del block
+        is_imputed = self.dosages and np.dtype(self.dtype).kind == "f"
+        return np.ones(local.size, dtype=bool) if is_imputed else None
+
     def allele_counts(
         self, block: Block, local: Index, rows: Index | None = None
     ) -> tuple[Array, Array]:

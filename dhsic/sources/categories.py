@@ -274,6 +274,9 @@ class IndicatorSource(AbstractView):
         values = np.where(np.isnan(codes) | np.isnan(raw), raw, raw == codes)
         return np.ascontiguousarray(values, dtype=np.float64)
 
+    def imputed_features(self, block: Block, local: Index) -> None:
+        """Return None: tables with categories have no dosages."""
+
     def of_features(self, values: Array) -> Array:
         selected: Array = self.base.of_features(values)[self.columns]
         return selected

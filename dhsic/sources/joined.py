@@ -146,6 +146,15 @@ class JoinedSource(AbstractSource):
         ]
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
+    def imputed_features(self, block: Block, local: Index) -> Array | None:
+        masks = [
+            np.zeros(at.size, dtype=bool) if mask is None else mask
+            for part, own, at in self._located(block, local)
+            for mask in [part.source.imputed_features(own, at)]
+        ]
+        joint = np.concatenate(masks)
+        return joint if joint.any() else None
+
     def _located(self, block: Block, local: Index) -> Iterator[tuple[Part, Block, Index]]:
         """Yield the parts that contain some features of a block, with their positions in each."""
         for part, own, start in self.within(block):

@@ -64,6 +64,9 @@ class AbstractView(AbstractSource):
     def stored_samples(self, rows: Index) -> int:
         return self.base.stored_samples(rows)
 
+    def imputed_features(self, block: Block, local: Index) -> Array | None:
+        return self.base.imputed_features(self.base_block(block), local)
+
     def unchecked(self) -> AbstractSource:
         base = self.base.unchecked()
         if base is self.base:
@@ -168,6 +171,10 @@ class SubsetSource(AbstractView):
         around = self.base_block(block)
         local_positions = self.features[block.start + local] - around.start
         return self.base.read_columns(around, local_positions, rows)
+
+    def imputed_features(self, block: Block, local: Index) -> Array | None:
+        around = self.base_block(block)
+        return self.base.imputed_features(around, self.features[block.start + local] - around.start)
 
     def sex_linked_features(self) -> Index:
         return np.flatnonzero(np.isin(self.features, self.base.sex_linked_features()))
