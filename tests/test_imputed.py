@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dhsic
-from dhsic.sources.wide_ranges import rounded_dosages, rounded_levels
+from dhsic.sources.imputed import rounded_dosages
 
 M = 200
 
@@ -103,9 +103,22 @@ def test_a_selection_tests_dosages_like_the_marginal_test(tmp_path, calls, label
     np.testing.assert_array_equal(selected["p_marginal"], found.p_values)
 
 
+def test_label_matrices_are_tested_with_the_rounded_dosages(tmp_path, calls):
+    """Labels of many directions are tested at one width, by sums over few values."""
+    y = (calls[:, 1] == 2) + 0.5 * np.random.default_rng(4).standard_normal(M)
+    L = np.exp(-2.0 * np.subtract.outer(y, y) ** 2)
+    dosages = np.where(np.arange(M)[:, None] % 3 == 0, np.abs(calls - 0.1), calls)
+    missing = {(i, j) for i in range(0, M, 9) for j in range(4)}
+    path = write_vcf(tmp_path / "x.vcf", dosages, missing)
+    coded = calls.astype(float)
+    coded[::9] = np.nan
+    found = dhsic.test_features(path, L, label_kernel="precomputed")
+    expected = dhsic.test_features(coded, L, label_kernel="precomputed")
+    assert found.p_values[1] == min(found.p_values) < 1e-6
+    np.testing.assert_allclose(found.p_values, expected.p_values, rtol=1e-4)
+
+
 def test_dosages_are_rounded_to_quarters_and_centred():
     raw = np.array([[0.02, 0.3, 1.9, np.nan]], dtype=np.float32)
     X = rounded_dosages(raw)
     np.testing.assert_allclose(X, [[-0.75, -0.5, 1.25, 0.0]])
-    assert rounded_levels(X, np.isnan(raw)).tolist() == [3]
-    assert rounded_levels(np.arange(12.0)[None], None).tolist() == [0]

@@ -311,6 +311,17 @@ def test_calibrated_tests_are_the_same_everywhere(families, client, rng):
         np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
+def test_missing_genotypes_in_float_are_corrected_like_codes(families, rng):
+    X, data, chromosome = families
+    y = polygenic(rng, X, chromosome)
+    lost = rng.random(data["call_dosage"].shape) < 0.1
+    codes = data.assign(call_dosage=data["call_dosage"].where(~lost, -1).astype(np.int8))
+    values = data.assign(call_dosage=data["call_dosage"].astype(float).where(~lost))
+    expected = dhsic.test_features(codes, y, loco=True, missing_code=-1).p_values
+    found = dhsic.test_features(values, y, loco=True).p_values
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
 @pytest.mark.parametrize("statistic", ["unbiased", "biased"])
 def test_features_of_many_values_are_calibrated_as_those_of_few(families, rng, statistic):
     X, data, chromosome = families

@@ -536,8 +536,7 @@ def _at_several_widths(
     missing = absent.T[alive] if absent.any() else None
     features = Features(X, none, directions, missing=missing)
     if covariances := criterion.covariances(state):
-        has_three = np.array([np.unique(x).size == 3 for x in X], dtype=bool)
-        ratios = variance_ratios(covariances, X, missing, has_three)
+        ratios = variance_ratios(covariances, X, missing)
         features = replace(features, variance_ratios=ratios)
     columns = criterion.columns(state, features, directions.places[0])
     score, hsic, width = np.zeros((3, constant.size))

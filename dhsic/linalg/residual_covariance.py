@@ -107,9 +107,12 @@ class ResidualCovariance(AbstractProductVariance):
 
 
 def variance_ratios(
-    covariances: Sequence[AbstractProductVariance], X: Float, missing: Mask | None, has_three: Mask
+    covariances: Sequence[AbstractProductVariance], X: Float, missing: Mask | None
 ) -> Float:
     """Compute variance ratios of the values and the dominance of features for t targets, (c, 2, t).
+
+    Only features with three distinct values have dominance, which is the part of their square that
+    is orthogonal to the values. For other features its ratio is 1.
 
     Parameters
     ----------
@@ -117,18 +120,26 @@ def variance_ratios(
         Centred features; missing values are 0.
     missing : (c, m) bool, optional
         Mask of missing values.
-    has_three : (c,) bool
-        Features with three distinct values. Only these have dominance, which is the part of their
-        square that is orthogonal to the values; for other features its ratio is 1.
     """
     ratios = np.ones((len(X), 2, sum(each.n_directions for each in covariances)))
-    with_dominance = np.flatnonzero(has_three)
+    with_dominance = np.flatnonzero(_has_three(X, missing))
     dominance = _dominance(X[with_dominance], None if missing is None else missing[with_dominance])
     for number, values in enumerate((X, dominance)):
         which = slice(None) if number == 0 else with_dominance
         each = [covariance.ratios_of(values) for covariance in covariances]
         ratios[which, number] = np.concatenate(each, axis=1)
     return ratios
+
+
+def _has_three(X: Float, missing: Mask | None) -> Mask:
+    """Whether features X (c, m) have three distinct values; missing values do not count."""
+    absent = np.zeros(X.shape, dtype=bool) if missing is None else missing
+    least = np.where(absent, np.inf, X).min(axis=1, keepdims=True)
+    most = np.where(absent, -np.inf, X).max(axis=1, keepdims=True)
+    between = ~absent & (least < X) & (most > X)
+    middle = np.take_along_axis(X, between.argmax(axis=1)[:, None], axis=1)
+    has_three: Mask = between.any(axis=1) & ~(between & (middle != X)).any(axis=1)
+    return has_three
 
 
 def _dominance(X: Float, missing: Mask | None) -> Float:

@@ -23,9 +23,10 @@ from dhsic.namespace import Move, slices
 from dhsic.runtime.base import Job
 from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block
+from dhsic.sources.imputed import join_masks, rounded_dosages
 from dhsic.sources.scaling import Codes, Scale, Scaling, measure, standardise
 from dhsic.sources.views import packed, unpacked
-from dhsic.sources.wide_ranges import rounded_dosages, with_order
+from dhsic.sources.wide_ranges import with_order
 
 #: Number of features per float64 tile, and the number of float64 arrays of this size (values,
 #: functions, products) that a task of the exact engine holds. A float32 tile has twice as many
@@ -96,13 +97,14 @@ class Tile:
     def in_order(self, Z: Float, mask: Mask | None, scaling: Scaling) -> Float:
         """Replace scaled values Z (c, m) in place by values with the order that tests compare.
 
-        `mask` (c, m) is the mask of missing values, or None. Dosages are rounded unless
-        they become equal, and features that lost the order of their values get their ranks.
+        `mask` (c, m) is the mask of missing values, or None. Dosages are rounded, unless a
+        feature would become constant. Features that lost the order of their values get their ranks.
         """
         if self.imputed is not None:
-            rounded = rounded_dosages(self.raw)
-            which = self.imputed & (np.ptp(rounded, axis=1) > 0)
-            Z[which] = rounded[which]
+            which = np.flatnonzero(self.imputed)
+            rounded = rounded_dosages(self.raw[which])
+            varies = np.ptp(rounded, axis=1) > 0
+            Z[which[varies]] = rounded[varies]
         return with_order(Z, self.raw, mask, scaling)
 
     @property
@@ -132,11 +134,7 @@ class Tile:
         """Concatenate the raw values of several tiles; scaling and tags are dropped."""
         if len(tiles) == 1:
             return tiles[0]
-        imputed = None
-        if any(each.imputed is not None for each in tiles):  # joined files may be of many kinds
-            none = [np.zeros(len(each.raw), dtype=bool) for each in tiles]
-            pairs = zip(tiles, none, strict=True)
-            imputed = np.concatenate([n if t.imputed is None else t.imputed for t, n in pairs])
+        imputed = join_masks([each.imputed for each in tiles], [len(each.raw) for each in tiles])
         return Tile(
             np.concatenate([each.raw for each in tiles]), tiles[0].missing_code, imputed=imputed
         )

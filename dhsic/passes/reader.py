@@ -468,8 +468,8 @@ class AbstractReader(ABC):
         if isinstance(source, RecutSource):
             self.source = source.take(at)
         else:
-            recut = RecutSource(source, at, self._width(d))
-            self.source = recut.with_imputed(self._imputed(features))
+            imputed = imputed_among(source, at)
+            self.source = RecutSource(source, at, self._width(d), imputed)
         self.held = features
         return True
 
@@ -521,9 +521,6 @@ class AbstractReader(ABC):
 
     def _places(self, features: Index) -> Index:
         return features if self.held is None else positions(features, self.held)
-
-    def _imputed(self, features: Index) -> Array | None:
-        return imputed_among(self.source, self._places(features))
 
     def _stored(self, at: Index) -> Iterator[tuple[Block, slice]]:
         return stored_parts(self.source.blocks(self._width(self.source.n_features)), at)
@@ -611,8 +608,8 @@ class Reader(AbstractReader):
         gather = self._at_home if place is Location.HOME else self._in_memory
         values, found_form = gather(self.jobs(features, scaled=False), features.size, form)
         if found_form is not None:
-            source = MemorySource(values, found_form, self.source.missing_code)
-            source.with_imputed(self._imputed(features))
+            imputed = imputed_among(self.source, self._places(features))
+            source = MemorySource(values, found_form, self.source.missing_code, imputed)
             self._move(source, features, home=place is Location.HOME)
         return found_form is not None
 
@@ -649,9 +646,9 @@ class Reader(AbstractReader):
         if found_form is None:
             scratch.close()
             return False
+        imputed = imputed_among(source, self._places(features))
         scratch_source = ScratchSource(
-            scratch, features.size, chunk, found_form, source.missing_code, self.room
+            scratch, features.size, chunk, found_form, source.missing_code, self.room, imputed
         )
-        scratch_source.with_imputed(self._imputed(features))
         self._move(scratch_source, features, scratch)
         return True

@@ -172,7 +172,9 @@ class ScratchSource(AbstractSurvivors):
         form: Form,
         missing_code: int | None,
         memory: int = 0,
+        imputed: Array | None = None,
     ) -> None:
+        self.imputed = imputed
         self.n_features, self.n_samples = n_features, form.n_samples
         self.dtype, self.missing_code = form.dtype, missing_code
         self.form = form

@@ -40,12 +40,12 @@ from dhsic.sources.scaling import (
     Scale,
     Scaling,
     code_values,
+    count_levels,
     missing_mask,
     scaling_of,
 )
 from dhsic.sources.values import KEEPING, BlockKinds, Census, ValueKind, recoded
 from dhsic.sources.views import checksums
-from dhsic.sources.wide_ranges import rounded_levels
 
 #: Maximum number of values in the data for which a plan examines all of them.
 LOOKED_AT = 1 << 30
@@ -125,15 +125,14 @@ class Judge(AbstractShared):
         """Add variance ratios to features, if samples are not exchangeable given the labels."""
         if self.criterion is None or not (covs := self.criterion.covariances(self.prepared)):
             return features
-        has_three = features.n_levels == 3
         if features.coded is None:
-            ratios = variance_ratios(covs, features.X, features.missing, has_three)
+            ratios = variance_ratios(covs, features.X, features.missing)
             return replace(features, variance_ratios=ratios)
         height, parts = float64_height(tile.raw.shape[1]), []
         for start in range(0, alive.size, height):  # codes are a byte each, values eight
             rows = slice(start, start + height)
             X, missing = _values_of_codes(tile.raw[alive[rows]], tile.missing_code)
-            parts.append(variance_ratios(covs, X, missing, has_three[rows]))
+            parts.append(variance_ratios(covs, X, missing))
         return replace(features, variance_ratios=np.concatenate(parts) if parts else None)
 
     def _columns(self, features: Features, place: slice, alive: Index, c: int) -> Float:
@@ -204,8 +203,9 @@ def _features(
     missing = mask if mask is not None and mask.any() else None
     n_levels = scaling.n_levels[alive]
     if judge.goes_by_ranks and tile.imputed is not None:
-        own = tile.imputed[alive]
-        n_levels[own] = rounded_levels(X[own], None if missing is None else missing[own])
+        own = np.flatnonzero(tile.imputed[alive])  # rounded, to fewer values
+        of_own = None if missing is None else missing[own]
+        n_levels[own] = count_levels(X[own], of_own, np.zeros(own.size))
     return scaling, Features(X, n_levels, directions, missing=missing), alive
 
 

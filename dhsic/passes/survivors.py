@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from dhsic.passes import AbstractPass, Tile
 from dhsic.runtime.cores import usable_cores
 from dhsic.sources import AbstractSource
 from dhsic.sources.blocks import Block, even_blocks, row_span, run_of
+from dhsic.sources.imputed import join_masks
 from dhsic.sources.views import ChecksummedSource
 
 #: Number of consecutive integers that two bits can encode; also the number of values per byte.
@@ -207,11 +208,6 @@ class AbstractSurvivors(AbstractSource):
     #: Mask (s,) of the features that are dosages and may be fractions; None if there are none.
     imputed: Array | None = None
 
-    def with_imputed(self, imputed: Array | None) -> Self:
-        """Set `imputed`, and return this source."""
-        self.imputed = imputed
-        return self
-
     @final
     def imputed_features(self, block: Block, local: Index) -> Array | None:
         return _some(self.imputed, block.start + local)
@@ -237,11 +233,8 @@ class AbstractSurvivors(AbstractSource):
 def imputed_among(source: AbstractSource, features: Index) -> Array | None:
     """Mask (s,) of `features` of a source that are dosages and may be fractions, or None."""
     blocks = source.blocks(max(1, source.n_features))
-    masks = [(b, source.imputed_features(b, np.arange(b.width))) for b in blocks]
-    if all(mask is None for _, mask in masks):
-        return None
-    parts = [np.zeros(b.width, dtype=bool) if mask is None else mask for b, mask in masks]
-    return np.asarray(np.concatenate(parts)[features])
+    masks = [source.imputed_features(b, np.arange(b.width)) for b in blocks]
+    return _some(join_masks(masks, [b.width for b in blocks]), features)
 
 
 def _some(imputed: Array | None, which: Index) -> Array | None:
@@ -254,8 +247,11 @@ class MemorySource(AbstractSurvivors):
 
     in_memory = True
 
-    def __init__(self, kept: Array, form: Form, missing_code: int | None) -> None:
+    def __init__(
+        self, kept: Array, form: Form, missing_code: int | None, imputed: Array | None = None
+    ) -> None:
         self.n_features, self.n_samples = len(kept), form.n_samples
+        self.imputed = imputed
         self.dtype, self.missing_code = form.dtype, missing_code
         self.client_bytes = kept.nbytes
         self.form = form
@@ -269,7 +265,7 @@ class MemorySource(AbstractSurvivors):
 
     def marked(self, missing_code: int | None) -> MemorySource:
         """Source of the same features in the same memory, with another code for missing values."""
-        return MemorySource(self._kept, self.form, missing_code).with_imputed(self.imputed)
+        return MemorySource(self._kept, self.form, missing_code, self.imputed)
 
     def only(self, at: Index) -> MemorySource:
         """Source of only the features at positions `at`, ascending, in the memory of this source.
@@ -284,21 +280,27 @@ class MemorySource(AbstractSurvivors):
         self._kept = stored[:0]
         if stored.flags.owndata:  # return unused memory
             stored.resize((at.size, self.form.length), refcheck=False)
-        source = MemorySource(stored[: at.size], self.form, self.missing_code)
-        return source.with_imputed(_some(self.imputed, at))
+        imputed = _some(self.imputed, at)
+        return MemorySource(stored[: at.size], self.form, self.missing_code, imputed)
 
     def in_common(self) -> SharedSource:
         """Source of the same features, in the same memory, for one of several runs."""
         every = np.arange(len(self._kept))
-        source = SharedSource(self._kept, self.form, self.missing_code, every)
-        return source.with_imputed(self.imputed)
+        return SharedSource(self._kept, self.form, self.missing_code, every, self.imputed)
 
 
 class SharedSource(MemorySource):
     """Source of the features at the positions `places` of an array that several runs share."""
 
-    def __init__(self, kept: Array, form: Form, missing_code: int | None, places: Index) -> None:
-        super().__init__(kept, form, missing_code)
+    def __init__(
+        self,
+        kept: Array,
+        form: Form,
+        missing_code: int | None,
+        places: Index,
+        imputed: Array | None,
+    ) -> None:
+        super().__init__(kept, form, missing_code, imputed)
         self.n_features, self._places = places.size, places
 
     def columns(self, at: Index, rows: Index | None = None) -> Array:
@@ -309,8 +311,8 @@ class SharedSource(MemorySource):
 
     def only(self, at: Index) -> SharedSource:
         """Source of the features at positions `at`, ascending; no values are moved."""
-        source = SharedSource(self._kept, self.form, self.missing_code, self._places[at])
-        return source.with_imputed(_some(self.imputed, at))
+        places, imputed = self._places[at], _some(self.imputed, at)
+        return SharedSource(self._kept, self.form, self.missing_code, places, imputed)
 
 
 class RecutSource(AbstractSurvivors):
@@ -320,7 +322,10 @@ class RecutSource(AbstractSurvivors):
     stored block, of about `width` features, so each thread caches the last one read.
     """
 
-    def __init__(self, base: AbstractSource, features: Index, width: int) -> None:
+    def __init__(
+        self, base: AbstractSource, features: Index, width: int, imputed: Array | None = None
+    ) -> None:
+        self.imputed = imputed
         self.base, self.features, self.width = base, features, width
         self.n_features, self.n_samples = features.size, base.n_samples
         self.dtype, self.missing_code = base.dtype, base.missing_code
@@ -338,13 +343,13 @@ class RecutSource(AbstractSurvivors):
 
     def take(self, which: Index) -> RecutSource:
         """Source of some of these features, by their numbers in this source."""
-        source = RecutSource(self.base, self.features[which], self.width)
-        return source.with_imputed(_some(self.imputed, which))
+        imputed = _some(self.imputed, which)
+        return RecutSource(self.base, self.features[which], self.width, imputed)
 
     def checked(self, checksum: Index, rows: Index | None) -> RecutSource:
         """Source of the same features that verifies checksums (see `ChecksummedSource`)."""
         base = ChecksummedSource.over(self.base, checksum, rows)
-        return RecutSource(base, self.features, self.width).with_imputed(self.imputed)
+        return RecutSource(base, self.features, self.width, self.imputed)
 
     def blocks(self, width: int) -> tuple[Block, ...]:
         return even_blocks(self.n_features, width)

@@ -22,6 +22,7 @@ from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import PiecesSource
 from dhsic.sources.blocks import Block, even_blocks
 from dhsic.sources.columns import NAME, Column, bits_of
+from dhsic.sources.imputed import join_masks
 from dhsic.sources.sexes import DosagesOnX, Sexes
 from dhsic.sources.variants import CONTIG, POSITION
 from dhsic.sources.vcz import MISSING
@@ -147,13 +148,9 @@ class JoinedSource(AbstractSource):
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def imputed_features(self, block: Block, local: Index) -> Array | None:
-        masks = [
-            np.zeros(at.size, dtype=bool) if mask is None else mask
-            for part, own, at in self._located(block, local)
-            for mask in [part.source.imputed_features(own, at)]
-        ]
-        joint = np.concatenate(masks)
-        return joint if joint.any() else None
+        located = list(self._located(block, local))
+        masks = [part.source.imputed_features(own, at) for part, own, at in located]
+        return join_masks(masks, [at.size for _, _, at in located])
 
     def _located(self, block: Block, local: Index) -> Iterator[tuple[Part, Block, Index]]:
         """Yield the parts that contain some features of a block, with their positions in each."""

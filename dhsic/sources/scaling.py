@@ -280,7 +280,7 @@ def _measure(
     squares = Z * Z
     max_abs = np.sqrt(squares.max(axis=1, initial=0.0))
     fourth_moment = np.vecdot(squares, squares) / m
-    levels = _count_levels(raw, mask, mean)
+    levels = count_levels(raw, mask, mean)
     moments = scale, mean, std, n_missing, max_abs, fourth_moment, levels
     return Scaling(*moments, checksums(raw), *found_in(raw, mask, most, least))
 
@@ -349,8 +349,11 @@ def _varies(raw: Array, mask: Mask | None, most: Array, least: Array) -> Mask:
     return varies & is_distinct
 
 
-def _count_levels(raw: Array, mask: Mask | None, mean: Float) -> Array:
-    """Count distinct values per row, 0 for more than `MOST_LEVELS`; missing values are the mean."""
+def count_levels(raw: Array, mask: Mask | None, mean: Float) -> Array:
+    """Count distinct values per row (c,), 0 for more than `MOST_LEVELS`.
+
+    Missing values count as the `mean` (c,), which replaces them.
+    """
     out = np.zeros(len(raw), dtype=np.uint8)
     probe = np.sort(raw[:, :PROBE], axis=1)
     changes = probe[:, 1:] != probe[:, :-1]

@@ -1,6 +1,4 @@
-"""Values for tests by ranks: rounded dosages, and features with a value far from the others.
-
-Scaling makes all other values of a feature equal if one is far enough from them.
+"""Features with a value so far from the others that scaling makes all other values equal.
 
 Tests by ranks sort centred values. If one value of a feature is 1e20, its mean is about 1e18, and
 subtracting the mean rounds the differences of all other values away. Gaps between values show such
@@ -30,43 +28,8 @@ RESOLVED = 2.0**-33
 #: Relative deviation of moments from those of two distinct numbers, below which a feature is told:
 #: its other values differ by less than about a millionth of their distance from the far number.
 ALIKE = 1e-12
-#: Largest number of distinct values that is counted, as in `dhsic.sources.scaling`.
-MOST_LEVELS = 8
-#: Number of steps per allele to which dosages are rounded.
-STEPS = 4
 #: Maximum number of features that a warning names.
 MOST_NAMED = 3
-
-
-def rounded_dosages(raw: Array) -> Float:
-    """Round dosages to the nearest quarter; return them centred, (c, m), 0 if missing.
-
-    Dosages of imputed genotypes differ from whole numbers by little, and these differences are
-    mostly noise. As ranks they would count as much as the difference between two genotypes.
-
-    Parameters
-    ----------
-    raw : (c, m)
-        Dosages, NaN if missing.
-    """
-    missing = np.isnan(raw)
-    values: Float = np.rint(raw * np.float64(STEPS)) / STEPS
-    values[missing] = 0.0
-    n_present = np.maximum((~missing).sum(axis=1, keepdims=True), 1)
-    values -= values.sum(axis=1, keepdims=True) / n_present
-    values[missing] = 0.0
-    return values
-
-
-def rounded_levels(X: Float, missing: Mask | None) -> Array:
-    """Count the distinct values of features of `Tile.in_order`, X (c, m); 0 for more than 8.
-
-    Missing values do not count.
-    """
-    values = X if missing is None else np.where(missing, np.nan, X)
-    values = np.sort(values, axis=1)  # NaN last
-    steps: Array = (np.diff(values, axis=1) > 0).sum(axis=1)
-    return np.where(steps < MOST_LEVELS, 1 + steps, 0).astype(np.uint8)
 
 
 def with_order(Z: Float, raw: Array, mask: Mask | None, scaling: Any) -> Float:

@@ -1,0 +1,41 @@
+"""Imputed dosages: which features are dosages, and their values for tests by ranks."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dhsic._typing import Array, Float
+
+#: Number of steps per allele to which dosages are rounded.
+STEPS = 4
+
+
+def rounded_dosages(raw: Array) -> Float:
+    """Round dosages to the nearest quarter; return them centred, (c, m), 0 if missing.
+
+    Dosages of imputed genotypes differ from whole numbers by little, and these differences are
+    mostly noise. As ranks they would count as much as the difference between two genotypes.
+
+    Parameters
+    ----------
+    raw : (c, m)
+        Dosages, NaN if missing.
+    """
+    missing = np.isnan(raw)
+    values: Float = np.rint(raw * np.float64(STEPS)) / STEPS
+    values[missing] = 0.0
+    n_present = np.maximum((~missing).sum(axis=1, keepdims=True), 1)
+    values -= values.sum(axis=1, keepdims=True) / n_present
+    values[missing] = 0.0
+    return values
+
+
+def join_masks(masks: Sequence[Array | None], sizes: Sequence[int]) -> Array | None:
+    """Concatenate masks of dosages; None stands for no dosages among that many features.
+
+    Returns None if no feature is a dosage.
+    """
+    if all(mask is None for mask in masks):
+        return None
+    each = zip(masks, sizes, strict=True)
+    return np.concatenate([np.zeros(n, dtype=bool) if mask is None else mask for mask, n in each])
