@@ -125,8 +125,13 @@ def _columns(result: xr.Dataset, source: AbstractSource, key_added: str) -> dict
     return columns
 
 
-def feature_places(result: xr.Dataset, source: AbstractSource) -> Index:
-    """Positions in the data of the features of a result, (d,)."""
+def feature_places(
+    result: xr.Dataset, source: AbstractSource, features: Index | None = None
+) -> Index:
+    """Positions in the data of some features of a result, by default of all, (n,).
+
+    The data need not contain the other features of the result, if features have names.
+    """
     n, d = result.sizes["features"], source.n_features
     at = result[STORED].to_numpy() if STORED in result.coords else np.arange(n)
     names = source.feature_names()
@@ -137,24 +142,27 @@ def feature_places(result: xr.Dataset, source: AbstractSource) -> Index:
                 f"The result has {n + left_out} features, but the data have {d}, and they cannot "
                 "be matched because feature names are missing. Pass the data of the selection."
             )
-        return at
+        return at if features is None else at[features]
     mine, theirs = (pd.Index([*map(str, of)]) for of in (result[NAME].to_numpy(), names))
     if at.max() < d and mine.equals(theirs[at]):
-        return at
-    if not (mine.is_unique and theirs.is_unique):
+        return at if features is None else at[features]
+    mine = mine if features is None else mine[features]
+    there = np.flatnonzero(theirs.isin(mine))
+    if not (mine.is_unique and theirs[there].is_unique):
         raise InputError(
             "Features of the result and of the data differ, or are in a different order, and "
             "cannot be matched because names are repeated. Pass the data of the selection."
         )
-    places: Index = theirs.get_indexer(mine)
+    places = theirs[there].get_indexer(mine)
     if (places < 0).any():
         lost = mine[places < 0]
         raise InputError(
-            f"{lost.size} of {n} features of the result are not in the data: "
+            f"{lost.size} of {mine.size} features of the result are not in the data: "
             f"{', '.join(lost[:MOST_NAMED])}{', ...' if lost.size > MOST_NAMED else ''}. Pass the "
             "data of the selection, or more of them."
         )
-    return places
+    stored: Index = there[places]
+    return stored
 
 
 def _check_free(

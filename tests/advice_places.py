@@ -207,9 +207,10 @@ ON_CATEGORIES = """
     sources/mixed_tables.py: refuse_categories refuse_codes
 """
 
-#: Advice about plots of a region.
+#: Advice about pictures of p-values.
 ON_REGIONS = """
-    cli/plot.py: _check_picture
+    cli/plot.py: _check_picture _drawn _run_of
+    cli/stores.py: export
     plot/region.py: _axes_below _lead_of
 """
 

@@ -203,7 +203,7 @@ def test_what_cannot_be_drawn_is_said():
     result = genotypes(with_p=False)
     with pytest.raises(InputError, match="features were not tested"):
         plot.qq(result)
-    with pytest.raises(InputError, match="pass one of p, score_first_round, rank"):
+    with pytest.raises(InputError, match="pass one of p, p_marginal, score_first_round, rank"):
         plot.genome(result, "score")
     with pytest.raises(InputError, match="all scores were exact"):
         plot.expected_lost(result.drop_vars("round_expected_lost"))

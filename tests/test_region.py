@@ -1,4 +1,4 @@
-"""Region plots: linkage of NumPy, genes in lanes, sentences, the command."""
+"""Pictures of p-values: linkage of NumPy, genes in lanes, sentences, the commands."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from matplotlib.colors import to_hex
 
 import dhsic
 from dhsic import plot
+from dhsic.cli import plot as cli_plot
 from dhsic.errors import InputError
 from dhsic.passes.linkage import linkage_with
 from dhsic.plot.base import CHOSEN, MUTED
 from dhsic.plot.region import COLOURS, LANES
+from dhsic.results.files import from_table
 from dhsic.runtime import choose_runtime
 
 mpl.use("agg")
@@ -221,3 +223,108 @@ def test_the_command_draws_a_picture(bed, tmp_path):
     refused = told(run(*words, "--lead", "rs99", "-o", tmp_path / "r.png", code=2))
     assert "is not in the result" in refused
     assert not (tmp_path / "r.png").exists()
+
+
+# -- The other pictures, and results in another format --------------------------------------------
+
+
+@pytest.fixture
+def tested(bed, tmp_path):
+    """A result of tests of the .bed for two targets in turn: of the first, and of both."""
+    path, G = bed
+    y = np.nan_to_num(G[:, 23], nan=1) + np.random.default_rng(0).standard_normal(M)
+    ids = [f"i{i}" for i in range(M)]
+    pd.DataFrame({"IID": ids, "y": y, "z": -y}).to_csv(tmp_path / "y.tsv", sep="\t", index=False)
+    where = ("--labels", tmp_path / "y.tsv", "--target", "y", "--no-progress")
+    run("test", path, *where, "--out", tmp_path / "one.zarr")
+    run("test", path, *where, "--target", "z", "--per-target", "--out", tmp_path / "two.zarr")
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", ["manhattan", "qq"])
+def test_manhattan_and_qq_plots(tested, kind):
+    one, two = tested / "one.zarr", tested / "two.zarr"
+    out = tested / "x.png"
+    run("plot", kind, one, "-o", out)
+    assert out.read_bytes().startswith(b"\x89PNG")
+    refused = told(run("plot", kind, one, "-o", out, "-f", "--kb", 100, "--lead", "rs3", code=2))
+    assert "--kb, --lead: only for dhsic plot region" in " ".join(refused.split())
+    refused = told(run("plot", kind, two, "-o", out, "-f", code=2))
+    assert "Pass one, such as --target y" in " ".join(refused.split())
+    run("plot", kind, two, "-o", out, "-f", "--target", "z")
+    refused = told(run("plot", kind, one, "-o", out, "-f", "--target", "y", code=2))
+    assert "has one run. Leave it out" in refused
+
+
+def test_sentences_about_lines_and_missing_p_values_are_followed(tested):
+    one, out = tested / "one.zarr", tested / "x.png"
+    refused = told(run("plot", "qq", one, "--threshold", 0.1, "-o", out, code=2))
+    assert "Leave it out" in " ".join(refused.split())
+    run("plot", "qq", one, "-o", out)
+    table = dhsic.load(one).drop_vars(["p", "q"])
+    dhsic.save(table, tested / "without.zarr")
+    assert "has no p-values" in told(
+        run("plot", "qq", tested / "without.zarr", "-o", out, "-f", code=2)
+    )
+
+
+def test_manhattan_lines_are_at_5e_8_for_variants(tested):
+    with_places = dhsic.load(tested / "one.zarr")
+    drawn = cli_plot._drawn("manhattan", with_places, None, {})
+    assert drawn.lines[0].get_ydata()[0] == pytest.approx(-np.log10(5e-8))
+    without = with_places.drop_vars(["variant_contig", "variant_position"])
+    assert not cli_plot._drawn("manhattan", without, None, {}).lines
+    (line,) = cli_plot._drawn("manhattan", without, 0.01, {}).lines
+    assert line.get_ydata()[0] == pytest.approx(2)
+    plt.close("all")
+
+
+def test_manhattan_of_a_selection_draws_its_marginal_p_values(bed):
+    G = np.nan_to_num(bed[1], nan=1)
+    y = G[:, 23] + 0.5 * np.random.default_rng(0).standard_normal(M)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        selected = dhsic.select(G.astype(np.float32), y, n_features_to_select=5)
+    ax = cli_plot._drawn("manhattan", selected, None, {})
+    assert "each feature alone" in ax.get_ylabel()
+    heights = np.concatenate([of.get_offsets()[:, 1] for of in ax.collections])
+    p = selected["p_marginal"].to_numpy()
+    np.testing.assert_allclose(np.sort(heights), np.sort(-np.log10(p[np.isfinite(p)])))
+    plt.close("all")
+
+
+def test_data_of_the_region_alone_are_enough(bed, result):
+    path, _ = bed
+    near = slice(18, 30)  # of the 40 variants
+    part = xr.DataArray(
+        bed[1][:, near],
+        dims=("samples", "features"),
+        coords={"features": [f"rs{j}" for j in range(D)[near]]},
+    )
+    one, other = (plot.region(result, data=of, kb=40).collections for of in (str(path), part))
+    for mine, theirs in zip(one, other, strict=True):
+        np.testing.assert_array_equal(mine.get_offsets(), theirs.get_offsets())
+        np.testing.assert_array_equal(mine.get_facecolors(), theirs.get_facecolors())
+    with pytest.raises(InputError, match="11 of 23 features of the result are not in the data"):
+        plot.region(result, data=part, kb=100)
+    plt.close("all")
+
+
+def test_a_result_is_written_in_another_format(tested):
+    one, genes = tested / "one.zarr", genes_at(tested, [(1_200_000, 1_210_000, "A", "+")])
+    run("export", one, "--out", tested / "a.tsv.gz")
+    dhsic.save(dhsic.load(one), tested / "b.tsv.gz")
+    assert (tested / "a.tsv.gz").read_bytes() == (tested / "b.tsv.gz").read_bytes()
+    run("export", tested / "a.tsv.gz", "--out", tested / "c.parquet")
+    table = from_table(tested / "c.parquet")
+    np.testing.assert_array_equal(dhsic.load(one)["p"], table["p"])
+    run("export", one, "--out", tested / "x.snplist")
+    assert (tested / "x.snplist").read_text().split()[0] == "rs23"
+    run("export", one, "--out", tested / "d.tsv", "--annotate", genes, "--selected-only")
+    frame = pd.read_csv(tested / "d.tsv", sep="\t")
+    assert frame["selected"].all()
+    assert set(frame["gene"]) == {"A"}
+    assert "exists already" in told(run("export", one, "--out", tested / "d.tsv", code=2))
+    refused = told(run("export", one, "--out", one, "-f", code=2))
+    assert "is the result itself" in refused
+    assert dhsic.load(one).sizes["features"] == D

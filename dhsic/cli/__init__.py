@@ -535,49 +535,69 @@ _add(
 )
 _add(
     "plot.plot",
-    click.Argument(["kind"], type=click.Choice(["region"])),
+    click.Argument(["kind"], type=click.Choice(["manhattan", "qq", "region"])),
     click.Argument(["result"], type=PATH),
     click.Argument(["path"], metavar="[DATA]...", type=PATH, nargs=-1, callback=one_or_more),
     Option(
+        "--target",
+        metavar="NAME",
+        help="Target or class whose p-values are drawn, if RESULT has several.",
+    ),
+    Option(
+        "--threshold",
+        type=click.FloatRange(0, 1, min_open=True),
+        metavar="P",
+        help="p-value at which a line is drawn; default: 5e-8 for variants, else none.",
+    ),
+    Option(
         "--lead",
         metavar="NAME",
-        help="Id or name of the lead variant; default: the one with the smallest p-value.",
+        help="Region: id or name of the lead variant; default: the one with the smallest p-value.",
     ),
     Option(
         "--genes",
         type=PATH,
         metavar="FILE",
-        help="Draw these genes below: GTF, GFF3 or BED, of the same genome build as the data.",
+        help="Region: draw these genes below. GTF, GFF3 or BED, of the same genome build as the "
+        "data.",
     ),
-    _shown(
+    Option(
         "--kb",
         type=float,
         metavar="KB",
-        default=250.0,
-        help="Distance from the lead on either side that is drawn, in kb.",
-    ),
-    _shown(
-        "--threshold",
-        type=float,
-        metavar="P",
-        default=5e-8,
-        help="p-value at which a line is drawn.",
+        help="Region: distance from the lead on either side that is drawn, in kb; default: 250.",
     ),
     Option(
         "-o",
         "--out",
         type=PATH,
-        default="region.png",
-        show_default=True,
-        help="Write the picture here, in .png, .pdf or .svg.",
+        help="Write the picture here, in .png, .pdf or .svg; default: manhattan.png, qq.png or "
+        "region.png.",
     ),
     with_changes(FORCE, section="Options", help="Overwrite --out."),
     example="dhsic plot region tests.zarr g.vcz --genes genes.gtf.gz -o region.png",
-    help="""Draw the p-values of RESULT around a lead variant, by position.
+    help="""Draw the p-values of RESULT, from --out of dhsic test or of select.
 
-    RESULT is from --out of dhsic test, or of select. DATA are the data of the result, from one or
-    several files: points are coloured by linkage with the lead (squared correlation in all samples
-    of DATA); without DATA they have one colour. Install dhsic[plot] first.
+    manhattan: p-values of all features along the genome, or in the order of the data. qq: p-values
+    against those expected by chance. region: p-values around a lead variant, by position. For a
+    region, DATA are the data of the result, from one or several files, or those of the region
+    alone: points are coloured by linkage with the lead (squared correlation in all samples of
+    DATA); without DATA they have one colour. Install dhsic[plot] first.
+    """,
+)
+_add(
+    "stores.export",
+    click.Argument(["result"], type=PATH),
+    with_changes(OUT, required=True, section="Options"),
+    *(
+        with_changes(one, section="Options")
+        for one in select_options("selected_only", "force", "annotate")
+    ),
+    example="dhsic export tests.zarr --out tests.tsv.gz",
+    help="""Write RESULT, from --out of dhsic test or of select, in another format.
+
+    Nothing is computed again. For example, a Zarr store becomes a table of all features, or the
+    list of the selected names that PLINK's --extract reads.
     """,
 )
 _add(

@@ -1,14 +1,20 @@
-"""`dhsic plot region`: picture of a region of the genome from a result."""
+"""`dhsic plot`: pictures of the p-values of a result."""
 
 from __future__ import annotations
 
 from pathlib import Path, PurePath
+from typing import Any
+
+import xarray as xr
 
 from dhsic.cli.console import shown, tell
 from dhsic.cli.report import result_at
 from dhsic.errors import InputError
-from dhsic.plot import region
+from dhsic.plot import genome, qq, region
+from dhsic.plot.genome import P_VALUES
+from dhsic.results.views import result_of_one
 from dhsic.sources.file_lists import expanded
+from dhsic.sources.variants import CONTIG
 from dhsic.storage.folder import replacing
 from dhsic.storage.paths import as_path, check_place
 
@@ -16,29 +22,73 @@ from dhsic.storage.paths import as_path, check_place
 SUFFIXES = (".png", ".pdf", ".svg")
 #: Resolution of pictures in dots per inch.
 DPI = 200
+#: Significance threshold of genome-wide association.
+GENOME_WIDE = 5e-8
+#: Options that only a picture of a region has.
+OF_REGION = {"path": "DATA", "lead": "--lead", "genes": "--genes", "kb": "--kb"}
 
 
 def plot(
     *,
     kind: str,
     result: str,
-    path: str | list[str] | None,
-    lead: str | None,
-    genes: str | None,
-    kb: float,
-    threshold: float,
-    out: str,
+    target: str | None,
+    threshold: float | None,
+    out: str | None,
     force: bool,
+    **of_region: Any,
 ) -> None:
-    """Draw a region of a result and write the picture."""
-    assert kind == "region", "the only choice"
+    """Draw the p-values of a result and write the picture."""
+    out = f"{kind}.png" if out is None else out
     _check_picture(out, force=force)
-    loaded = result_at(result)
-    data = None if path is None else expanded(path)
-    ax = region(loaded, lead, data=data, genes=genes, kb=kb, threshold=threshold)
+    given = {name: value for name, value in of_region.items() if value is not None}
+    if given and kind != "region":
+        names = ", ".join(OF_REGION[name] for name in given)
+        raise InputError(f"{names}: only for dhsic plot region. Leave out, or draw a region.")
+    loaded = result_of_one(_run_of(result_at(result), target))
+    ax = _drawn(kind, loaded, threshold, given)
     with replacing(as_path(out)) as file:
         ax.figure.savefig(file, format=PurePath(out).suffix[1:].lower(), dpi=DPI)
     tell(f"plot in {shown(str(Path(out).absolute()))}")
+
+
+def _run_of(result: xr.Dataset, target: str | None) -> xr.Dataset:
+    """Choose the run of one target or class, if the result has several."""
+    rank = result["rank"]
+    if rank.ndim == 1:
+        if target is not None:
+            raise InputError("--target: the result has one run. Leave it out.")
+        return result
+    dim = rank.dims[0]
+    names = [str(name) for name in result[dim].to_numpy()]
+    if target not in names:
+        given = "" if target is None else f"--target {target} is none of them. "
+        raise InputError(
+            f"The result has several runs, along {dim} ({', '.join(names[:5])}"
+            f"{', ...' if len(names) > 5 else ''}). {given}Pass one, such as --target {names[0]}."
+        )
+    return result.isel({dim: names.index(target)})
+
+
+def _drawn(
+    kind: str, result: xr.Dataset, threshold: float | None, of_region: dict[str, Any]
+) -> Any:
+    """Draw a picture of this kind; return its axes."""
+    if kind == "region":
+        path = of_region.pop("path", None)
+        data = None if path is None else expanded(path)
+        line = GENOME_WIDE if threshold is None else threshold
+        return region(result, data=data, threshold=line, **of_region)
+    value = next((name for name in P_VALUES if name in result), None)
+    if value is None:
+        raise InputError("The result has no p-values. Pass a result of dhsic test.")
+    if kind == "qq":
+        if threshold is not None:
+            raise InputError("--threshold: not for dhsic plot qq, which has no line. Leave it out.")
+        return qq(result[value])
+    if threshold is None and CONTIG in result.coords:
+        threshold = GENOME_WIDE
+    return genome(result, value, threshold=threshold)
 
 
 def _check_picture(out: str, *, force: bool) -> None:

@@ -15,12 +15,17 @@ from dhsic.errors import InputError
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, names, thinned, variable
 from dhsic.results.views import of_selected, result_of_one
 
-#: Values that can be drawn, the default first, with axis labels.
+#: Values that can be drawn, with axis labels.
 VALUES = {
     "p": "$-\\log_{10}\\,p$",
+    "p_marginal": "$-\\log_{10}\\,p$, each feature alone",
     "score_first_round": "score in the first round",
     "rank": "rank",
 }
+#: Those that are p-values: of tests of features, and of features alone in a selection.
+P_VALUES = ("p", "p_marginal")
+#: The first of these that a result has is drawn by default.
+DEFAULTS = ("p", "score_first_round", "rank")
 #: Maximum number of selected features for which their points are large.
 MANY = 100
 #: Gap between chromosomes, as a fraction of the total length.
@@ -46,7 +51,7 @@ def genome(
     ----------
     result : xarray.Dataset
         Result of a selection or test of all features.
-    value : {"p", "score_first_round", "rank"}, optional
+    value : {"p", "p_marginal", "score_first_round", "rank"}, optional
         By default the first of these that the result has. p-values are drawn as ``-log10 p``, ranks
         on a logarithmic scale with the best on top.
     threshold : float, optional
@@ -65,7 +70,7 @@ def genome(
         The result has no such value, or matplotlib is not installed.
     """
     result = result_of_one(result)
-    value = value or next((name for name in VALUES if name in result), "rank")
+    value = value or next((name for name in DEFAULTS if name in result), "rank")
     if value not in VALUES:
         raise InputError(f"value={value!r} cannot be plotted; pass one of {', '.join(VALUES)}.")
     ax = axes(ax)
@@ -81,7 +86,7 @@ def genome(
         ax.scatter(x[at], heights[at], s=3, color=colour, linewidths=0, rasterized=True)
     at = np.flatnonzero(chosen)
     if at.size:
-        label = f"{at.size:,} {of_selected(result)}"
+        label = f"{at.size:,} {of_selected(result).replace('of ', 'with ')}"
         points = ax.scatter(
             x[at],
             heights[at],
@@ -108,13 +113,15 @@ def genome(
         ax.set_xticks([at for at, _ in ticks], [name for _, name in ticks])
         ax.tick_params(axis="x", length=0)
     ax.margins(x=0.01, y=0.12)
+    if value in P_VALUES:
+        ax.set_ylim(bottom=-0.02 * ax.get_ylim()[1])
     return ax
 
 
 def value_heights(values: Array, value: str) -> Float:
     """Ordinates of values: ``-log10`` of p-values and ranks, other values unchanged."""
     numbers = np.asarray(values, dtype=np.float64)
-    if value == "p":
+    if value in P_VALUES:
         return -np.log10(np.maximum(numbers, np.finfo(float).tiny))
     return -np.log10(numbers) if value == "rank" else numbers
 

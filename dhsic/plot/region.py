@@ -18,7 +18,7 @@ from dhsic.errors import InputError
 from dhsic.joins.genes import Genes
 from dhsic.passes.linkage import linkage_with
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, names
-from dhsic.plot.genome import VALUES, value_heights
+from dhsic.plot.genome import P_VALUES, VALUES, value_heights
 from dhsic.results.tables import variant_ids
 from dhsic.results.views import result_of_one
 from dhsic.runtime import choose_runtime
@@ -28,8 +28,6 @@ from dhsic.sources.opening import open_source
 from dhsic.sources.variants import CONTIG, POSITION
 from dhsic.validation import is_number
 
-#: Variables of p-values, the best first.
-P_VALUES = ("p", "p_marginal")
 #: Limits of classes of the squared correlation, and their colours, from pale to dark.
 LIMITS = (0.2, 0.4, 0.6, 0.8)
 COLOURS = ("#D9E8F0", "#7FCDBB", "#41A0C4", "#2B5FA8", "#0B1F5C")
@@ -64,9 +62,9 @@ def region(
     lead : str, optional
         Id or name of the lead variant; by default the one with the smallest p-value.
     data : path, source of `open_source`, or any data, optional
-        Data of the result; if they need options, open them with `dhsic.open_source`. The squared
-        correlation with the lead is computed from all their samples with both calls. Without data,
-        all points have one colour.
+        Data of the result, or those of its features in the region; if they need options, open them
+        with `dhsic.open_source`. The squared correlation with the lead is computed from all their
+        samples with both calls. Without data, all points have one colour.
     genes : path or Genes, optional
         GTF, GFF3 or BED file of genes of the same genome build, which are drawn below.
     kb : float
@@ -184,12 +182,11 @@ def _lead_of(result: xr.Dataset, lead: str | None, p: Float) -> int:
 
 def _linkage(result: xr.Dataset, source: AbstractSource, shown: _Region) -> Float:
     """Squared correlation with the lead of each variant of a region, (n,), from the data."""
-    places = feature_places(result, source)
-    stored = places[shown.features]
+    stored = feature_places(result, source, shown.features)
     ascending = np.argsort(stored, kind="stable")
     r2 = np.empty(stored.size)
     with closing(choose_runtime("threads")) as runtime:
-        lead = int(places[shown.lead])
+        lead = int(stored[shown.features == shown.lead][0])
         r2[ascending] = linkage_with(source, lead, stored[ascending], runtime)
     return r2
 
