@@ -252,7 +252,7 @@ def _components(
     reader: Reader, asked: ComponentsRequest, ploidy: int | None, n_passes: int
 ) -> tuple[Float, Float, Float, float]:
     """Eigenvalues (n,), vectors (m, n), errors of the values, and the sum of all m values."""
-    m = reader.n_samples
+    m, source = reader.n_samples, reader.source  # in memory, it has no names or declared codes
     if not n_passes:
         upper = product(reader, Relate(ploidy))
         values, vectors = eigh(Statistic(upper).to_dense(), subset_by_index=[m - asked.n, m - 1])
@@ -261,7 +261,7 @@ def _components(
         values, vectors, errors = _randomised(reader, asked, ploidy, n_passes)
     reader.scaling.check(
         asked.missing,
-        reader.source,
+        source,
         standardize=True,
         has_bandwidth=False,
         n_samples=reader.n_samples,
