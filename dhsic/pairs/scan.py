@@ -49,7 +49,7 @@ from dhsic.pairs.pair_set import PairSet
 from dhsic.pairs.products import FEW, LargestProducts, ProductScan
 from dhsic.pairs.rescore import RescoredPairs, n_kept, rescore_pairs
 from dhsic.pairs.share import Labels, deflated
-from dhsic.pairs.tiles import BestPairs, Largest, Scan
+from dhsic.pairs.tiles import BestPairs, Largest, Scan, permuted_columns
 from dhsic.passes import Tile
 from dhsic.passes.reader import Reader
 from dhsic.runtime.base import Job
@@ -341,9 +341,11 @@ def _permuted(
     orders = (rng.permutation(m) for _ in range(n))
     permuted = np.stack([labels.permuted(order).U.astype(np.float32) for order in orders])
     step = every(pairs.n_pairs)
-    a_pass: Largest | LargestProducts = Largest(labels, permuted, reach, step, beside)
+    a_pass: Largest | LargestProducts
     if labels.functions > 1:
         a_pass = LargestProducts(labels, permuted, step)
+    else:
+        a_pass = Largest(labels, permuted_columns(labels, permuted), reach, step, beside)
     narrowest = max(1, MOST_PERMUTED // PERMUTED_RUNS)
     tried = list(reader.map(a_pass, pairs.jobs(reader, labels.functions, narrowest)))
     largest = np.max([each.largest for each in tried], axis=0)

@@ -43,13 +43,14 @@ factor, `deflated` divides by it (genomic control; Devlin and Roeder, 1999).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import betainc, betaincc, betainccinv
 
-from dhsic._typing import Array, Float, Mask
+from dhsic._typing import Array, Float, Index, Mask
 from dhsic.criteria.null import log_of_tail
 from dhsic.errors import InputError
 from dhsic.kernels.censored import log_rank_scores
@@ -236,10 +237,6 @@ class Side:
             g = np.where(explained, X.dtype.type(m), g)
         return cls(X, P, g, _times(P, labels.U))
 
-    def told_of(self, labels: Labels) -> Side:
-        """Return a copy with the matrix C of other labels, which must have the same Q."""
-        return replace(self, C=self.P @ labels.U)
-
     def take(self, which: Any) -> Side:
         """Subset of the features."""
         X = self.X[which]
@@ -294,6 +291,10 @@ class ProductFit:
         is_told &= residual >= labels.least * m
         return cls(beta_j, beta_k, g, linked, residual, is_told)
 
+    def part(self, which: Any) -> ProductFit:
+        """Fits of some pairs, by their positions in the arrays."""
+        return ProductFit(*(getattr(self, each.name)[which] for each in fields(self)))
+
     @classmethod
     def of_all(cls, left: Side, right: Side, labels: Labels) -> ProductFit:
         """Fits of all pairs of two sets of features, (c, c')."""
@@ -313,49 +314,89 @@ def shares_of_rows(left: Side, right: Side, labels: Labels) -> tuple[Array, Arra
     inner = np.vecdot(left.X, right.X), np.vecdot(left.P, right.P)
     b = np.vecdot(left.P, z), np.vecdot(right.P, z)
     fit = ProductFit.of((left.g, right.g), inner, b, v, labels)
-    T = list(_times(z, labels.U).T)
-    return _shares(fit, left.g, right.g, left.C.T, right.C.T, T), fit.linked
+    C = left.C.T, right.C.T
+    e = _residual(list(_times(z, labels.U).T), fit, C)
+    return _shares(fit, left.g, right.g, *C, e), fit.linked
 
 
 def shares_of_all(left: Side, right: Side, labels: Labels, fit: ProductFit) -> Array:
     """Shares (c, c') of all pairs of two sets of features."""
     T = [(left.X * u) @ right.X.T for u in labels.U.T]
-    return _shares(fit, left.g[:, None], right.g, left.C.T[:, :, None], right.C.T, T)
+    C = left.C.T[:, :, None], right.C.T
+    return _shares(fit, left.g[:, None], right.g, *C, _residual(T, fit, C))
 
 
-def rough_shares(
-    left: Side, right: Side, labels: Labels, fit: ProductFit, sizes: Array | None = None
-) -> Array:
-    """Lower bounds (c, c') of shares, computed with N = I; 0 for pairs that are not tested.
+def _residual(T: list[Array], fit: ProductFit, C: tuple[Array, Array]) -> list[Array]:
+    """Products ``z' M u`` of pairs with each column of labels, given T = ``z' u``."""
+    return [t - c * fit.beta_j - d * fit.beta_k for t, c, d in zip(T, *C, strict=True)]
 
-    `sizes` are the `tested_sizes` of the fit; pass them to reuse them for several labels.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResidualProducts:
+    """Products of all pairs of two sets of features with the columns of many labels.
+
+    The products are regressed on both features first. Each of L labels has t columns.
+
+    Attributes
+    ----------
+    left, right : Side
+        The features; C (c, L t) and (c', L t) belong to the columns of all labels.
+    fit : ProductFit
+        Fits of the products, (c, c').
+    e : (c, c', L t)
+        ``z' M u`` for the product z of each pair and each column u.
+    n_labels : int
+        L.
     """
-    size: Array | None = None
-    part, product = np.empty_like(fit.left), np.empty_like(left.X)
-    for u, c, d in zip(labels.U.T, left.C.T, right.C.T, strict=True):
-        e = np.multiply(left.X, u, out=product) @ right.X.T
-        e -= np.multiply(c[:, None], fit.beta_j, out=part)
-        e -= np.multiply(d, fit.beta_k, out=part)
-        e *= e
-        size = e if size is None else np.add(size, e, out=size)
-    assert size is not None, "labels have a column"
-    size /= tested_sizes(fit) if sizes is None else sizes
-    return size
 
+    left: Side
+    right: Side
+    fit: ProductFit
+    e: Array
+    n_labels: int
 
-def tested_sizes(fit: ProductFit) -> Array:
-    """Squared norm ``|M z|^2`` of the product of each pair; infinite for untested pairs."""
-    return np.where(fit.is_told, fit.left, np.inf)
+    @classmethod
+    def of(
+        cls,
+        left: Side,
+        right: Side,
+        fit: ProductFit,
+        columns: Array,
+        n_labels: int,
+        room: Sequence[Array],
+    ) -> ResidualProducts:
+        """Multiply the features of each pair with each other, and with the columns (m, L t).
 
+        `room` are arrays of at least the sizes of the products and of e, which are overwritten.
+        """
+        m, n, shape = len(columns), fit.left.size, fit.left.shape
+        z, e = room[0][: n * m].reshape(n, m), room[1][: n * columns.shape[1]].reshape(n, -1)
+        np.multiply(left.X[:, None], right.X, out=z.reshape(*shape, m))
+        np.matmul(z, columns, out=e)
+        e = e.reshape(*shape, -1)
+        e -= left.C[:, None] * fit.beta_j[..., None]
+        e -= right.C * fit.beta_k[..., None]
+        return cls(left, right, fit, e, n_labels)
 
-def largest_share(left: Side, right: Side, labels: Labels, rough: Array) -> float:
-    """Largest share of all pairs of two sides, given their rough shares; 0 if none is tested."""
-    top = float(rough.max(initial=0.0))
-    if top <= 0:
-        return 0.0
-    j, k = np.divmod(np.flatnonzero(rough >= NEAR * top), rough.shape[1])  # faster than np.nonzero
-    shares, _ = shares_of_rows(left.take(j), right.take(k), labels)
-    return float(np.nan_to_num(shares).max(initial=0.0))
+    def rough_shares(self) -> Array:
+        """Lower bounds (c, c', L) of shares, computed with N = I; 0 for untested pairs."""
+        squares = np.square(self.e)
+        if self.n_labels < squares.shape[2]:
+            squares = squares.reshape(*squares.shape[:2], self.n_labels, -1).sum(axis=3)
+        squares /= np.where(self.fit.is_told, self.fit.left, np.inf)[..., None]
+        return squares
+
+    def shares(self, j: Index, k: Index, labels: Index) -> Array:
+        """Shares (n,) of pairs of features j and k for some of the labels, (n,) each."""
+        c, d, e = (
+            each.reshape(len(each), self.n_labels, -1)[i, labels].T
+            for each, i in (
+                (self.left.C, j),
+                (self.right.C, k),
+                (self.e.reshape(-1, self.e.shape[2]), j * len(self.right.g) + k),
+            )
+        )
+        return _shares(self.fit.part((j, k)), self.left.g[j], self.right.g[k], c, d, list(e))
 
 
 def share_given_squares(x: Float, w: Float, labels: Labels, gaps: Mask | None = None) -> float:
@@ -386,11 +427,12 @@ def deflated(share: Any, by: float) -> Float:
 
 
 def _shares(
-    fit: ProductFit, g_j: Array, g_k: Array, C_j: Array, C_k: Array, T: list[Array]
+    fit: ProductFit, g_j: Array, g_k: Array, C_j: Array, C_k: Array, e: list[Array]
 ) -> Array:
-    """Shares of pairs; C_j, C_k and T have one array per column of the labels."""
-    columns = list(zip(T, C_j, C_k, strict=True))
-    e = [t - c * fit.beta_j - d * fit.beta_k for t, c, d in columns]
+    """Shares of pairs; C_j, C_k and e have one array per column of the labels.
+
+    e are ``z' M u`` for the product z of a pair and a column u, see `_residual`.
+    """
     w_j = sum(c * each for c, each in zip(C_j, e, strict=True))
     w_k = sum(d * each for d, each in zip(C_k, e, strict=True))
     a, b = g_j - (C_j * C_j).sum(axis=0), g_k - (C_k * C_k).sum(axis=0)

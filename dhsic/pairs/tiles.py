@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
@@ -31,14 +31,13 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.namespace import slices
 from dhsic.pairs.share import (
+    NEAR,
     Labels,
     ProductFit,
+    ResidualProducts,
     Side,
-    largest_share,
-    rough_shares,
     shares_of_all,
     shares_of_rows,
-    tested_sizes,
 )
 from dhsic.passes import AbstractPass, Columns, Cost, Tile
 from dhsic.runtime.base import Job
@@ -63,6 +62,8 @@ FEWEST_RUNS = 6
 STRIP_ENTRIES, SCREENED = 1 << 19, 4
 #: Maximum number of values in a batch of pairs that are computed row by row; fits the CPU cache.
 ROW_ENTRIES = 1 << 18
+#: Maximum number of values, and of products with labels, in a batch of pairs with permuted labels.
+PERMUTED_ENTRIES = 1 << 20
 #: Maximum number of permutations whose rough shares are kept for the inflation.
 MEASURED = 100
 #: Lower bound, used in the screen, of the share of the labels that features leave unexplained.
@@ -422,7 +423,7 @@ class Largest(AbstractPass):
     """
 
     labels: Labels
-    permuted: Array  # (B, m, t) float32
+    columns: Array  # (m, (1 + B) t) float32, see `permuted_columns`
     reach: float | None
     every: int
     beside: Tile | None = None  # columns with which features are paired
@@ -430,7 +431,13 @@ class Largest(AbstractPass):
     def over(self, blocks: Iterator[Tile], m: int) -> PermutationResult:
         narrow = self.labels.narrowed()
         left, right = FeatureRun.both(blocks, narrow, self.beside)
-        largest, sampled, n_reaching, n_lost = np.zeros(len(self.permuted)), [], 0, 0
+        of_all = replace(left.side, C=left.side.P @ self.columns)
+        other = replace(right.side, C=right.side.P @ self.columns)
+        n_labels = self.columns.shape[1] // narrow.U.shape[1]
+        top, largest = np.zeros((2, n_labels), dtype=np.float32)
+        n = self._at_once(m)
+        room = [np.empty(n * size, np.float32) for size in (m, self.columns.shape[1])]
+        sampled, n_reaching, n_lost = [], 0, 0
         for rows in strips(len(left.features), len(right.features)):
             first, strip = left.side.take(rows), Strip(rows, left is right)
             fit = ProductFit.of_all(first, right.side, narrow)
@@ -440,18 +447,25 @@ class Largest(AbstractPass):
                 reaches = shares_of_all(first, right.side, narrow, fit) >= self.reach
                 n_reaching += int(reaches.sum())
                 n_lost += self._lost(first, right.side, narrow, reaches)
-            at = np.flatnonzero(fit.is_told)[:: self.every]
-            sizes = tested_sizes(fit)
-            rough_rows = [rough_shares(first, right.side, narrow, fit, sizes).ravel()[at]]
-            for b, U in enumerate(self.permuted):
-                each = replace(narrow, U=U)
-                sides = first.told_of(each), right.side.told_of(each)
-                rough = rough_shares(*sides, each, fit, sizes)
-                largest[b] = max(largest[b], largest_share(*sides, each, rough))
-                if b < MEASURED:
-                    rough_rows.append(rough.ravel()[at])
-            sampled.append(np.stack(rough_rows))
-        return PermutationResult(largest, np.concatenate(sampled, axis=1), n_reaching, n_lost)
+            is_sampled = np.zeros(fit.is_told.shape, dtype=bool)
+            is_sampled.flat[np.flatnonzero(fit.is_told)[:: self.every]] = True
+            for at in blocks_of(fit.left.shape, n):
+                products = ResidualProducts.of(
+                    of_all.take(rows).take(at[0]), other.take(at[1]), fit.part(at), self.columns,
+                    n_labels, room,
+                )  # fmt: skip
+                rough = products.rough_shares()
+                top = np.maximum(top, rough.max(axis=(0, 1)))
+                j, k, of = np.nonzero((rough >= NEAR * top) & (rough > 0))
+                np.maximum.at(largest, of, products.shares(j, k, of))
+                sampled.append(rough[is_sampled[at], : 1 + MEASURED].T)
+        return PermutationResult(
+            largest[1:].astype(np.float64), np.concatenate(sampled, axis=1), n_reaching, n_lost
+        )
+
+    def _at_once(self, m: int) -> int:
+        """Number of pairs whose products are in memory together."""
+        return max(1, PERMUTED_ENTRIES // max(m, int(self.columns.shape[1])))
 
     def _lost(self, left: Side, right: Side, narrow: Labels, reaches: Array) -> int:
         """Number of the pairs that reach the target share and that a screen would miss."""
@@ -464,9 +478,23 @@ class Largest(AbstractPass):
         return int(reaches.sum())
 
     def cost(self, m: int) -> Cost:
-        t, q = self.labels.U.shape[1], self.labels.Q.shape[1]
+        t, q, n_columns = self.labels.U.shape[1], self.labels.Q.shape[1], self.columns.shape[1]
+        of_features = 2 * 4 * n_columns * min(WIDEST, max(1, RUN_BYTES // (4 * m)))
         tile = 6 * min(RUN_BYTES, 4 * m * WIDEST) + 24 * 4 * STRIP_ENTRIES
-        return Cost(values=m, state=4 * m * t * len(self.permuted) + 8 * m * (t + q), tile=tile)
+        tile += of_features + 10 * 4 * max(PERMUTED_ENTRIES, m, n_columns)
+        return Cost(values=m, state=4 * m * n_columns + 8 * m * (t + q), tile=tile)
+
+
+def blocks_of(shape: tuple[int, ...], n: int) -> Iterator[tuple[slice, slice]]:
+    """Divide the rows and columns of an array into blocks of at most n entries."""
+    columns = slices(shape[1], min(n, shape[1]))
+    return product(slices(shape[0], max(1, n // shape[1])), columns)
+
+
+def permuted_columns(labels: Labels, permuted: Array) -> Array:
+    """Labels and their permutations (B, m, t) beside each other, (m, (1 + B) t) in float32."""
+    every = np.concatenate([labels.U[None].astype(np.float32), permuted])
+    return np.ascontiguousarray(every.transpose(1, 0, 2)).reshape(len(labels.U), -1)
 
 
 def strips(n_rows: int, n_columns: int, times: int = 1) -> list[slice]:
