@@ -39,6 +39,7 @@ from dhsic.sources.marked_numbers import (
     AT_LIMIT,
     FIRST_OF_PAIR,
     PAIR,
+    begin_with_numbers,
     numbers_of,
 )
 from dhsic.sources.opening import is_table
@@ -177,6 +178,11 @@ def _refuse_mixed(job: SelectJob, name: str, values: Array, place: Callable[[int
     na = " ".join(f"--na {shlex.quote(text)}" for text in markers)
     remedy = f"If these are missing, pass {na} --drop-missing; else correct" if na else "Correct"
     remedy += " them; or, if labels are classes,"
+    if begin_with_numbers(odd.places):
+        remedy = (
+            "The others have no unit or mark. Write all of them in one unit, as numbers without "
+            "it. If labels are classes,"
+        )
     if odd.limits:
         column = WrittenColumn(f"labels {name!r}", name, job.labels or job.data_name)
         lowest = "lowest" if odd.limits[0][0] == "<" else "highest"
@@ -257,8 +263,14 @@ def refuse_names(name: str, values: Array, label_kernel: str) -> None:
     n = len(np.unique(column))
     if is_class and column.size > 2 and (n == column.size or n > MOST_CLASSES):
         differ = f"All {n}" if n == column.size else f"{n} of {column.size}"
+        how = (
+            "If they are measurements, write only numbers: no units, stars, errors (\u00b1) or "
+            "powers (x10^3), and all in one unit."
+            if begin_with_numbers(set(map(str, column.tolist())) - {""})
+            else "Pass labels shared by several samples, not sample names; write real numbers with "
+            "decimal points."
+        )
         raise InputError(
             f"{differ} labels of {name!r} are different ({column[0]}, {column[1]}, ...), so nearly "
-            "every sample would be its own class. Pass labels shared by several samples, not "
-            "sample names; write real numbers with decimal points."
+            f"every sample would be its own class. {how}"
         )

@@ -30,7 +30,17 @@ NO_VALUE = frozenset(
         *("not examined", "not performed", "not collected", "not provided", "not given"),
         *("not stated", "not answered", "not ascertained", "not entered", "not disclosed"),
         *("none given", "none recorded", "no answer", "no result", "no value", "no information"),
-        *("don't know", "dont know", "do not know", "restricted access", "undefined", "undef"),
+        *(
+            "don't know",
+            "dont know",
+            "do not know",
+            "dk/ref",
+            "dk/rf",
+            "dk/na",
+            "restricted access",
+            "undefined",
+            "undef",
+        ),
         *("tbd", "tba", "tbc", "to be determined", "to be confirmed", "pending", "result pending"),
         *("results pending", "awaiting result", "awaiting results", "empty", "untested"),
         *("unbekannt", "keine angabe", "fehlt", "fehlend", "inconnu", "manquant"),
@@ -52,14 +62,18 @@ MAY_BE_CLASS = frozenset(
         *("not applicable", "undetermined", "indeterminate", "inconclusive", "equivocal"),
         *("ambiguous", "unassigned", "unclassified", "withdrawn", "excluded", "declined"),
         *("prefer not to say", "prefer not to answer", "lost to follow up", "lost to followup"),
-        *("qns", "xxx", NUMBER_AMONG_WORDS),
+        *("qns", "xxx", "dk", NUMBER_AMONG_WORDS),
     )
 )
 #: Numbers that surveys write for a missing value (9, 88, 999), as text.
-CODE = re.compile(r"([789])\1*(\.0*)?")
-#: Numbers that are no such words: codes of classes, which may stand beside names; and negative
-#: numbers but -1, which are refused in any column (`dhsic.joins.text.codes_in`).
-OTHER_CODES = re.compile(r"[12](\.0*)?|-(?!1$).*")
+CODE = re.compile(r"([789])\1*(\.0*)?|-(?!(1|9+)(\.0*)?$)\d+(\.0*)?")
+#: Numbers that are no such words: codes of classes, which may stand beside names; and -9, -99, ...,
+#: which are refused in any column (`dhsic.joins.text.codes_in`).
+OTHER_CODES = re.compile(r"([12]|-9+)(\.0*)?")
+#: Missing values of Stata and SAS with a reason, in lower case: .a, .b, ..., and ._ of SAS.
+REASON = re.compile(r"\.[a-z_]")
+#: The number before the name of a level, as in "9 = Missing" and "2: case".
+NUMBERED = re.compile(r"^-?\d+\s*[=:.)]\s*(?=[^\W\d_])")
 #: Characters that join words, as in "not_available".
 JOINTS = re.compile(r"(?<=[^\W_])[_-]+(?=[^\W_])")
 #: Characters that are stripped from both ends of a word before it is looked up.
@@ -119,8 +133,14 @@ def words_among(
 
 
 def _plain(name: str) -> str:
-    """Name in lower case, with one blank for blanks, and for "_" and "-" between letters."""
-    return " ".join(JOINTS.sub(" ", name.casefold()).split())
+    """Name in lower case, with one blank for blanks, and for "_" and "-" between letters.
+
+    The number of a level before its name is left out.
+
+    >>> _plain("Not_Available"), _plain("9 = Missing"), _plain("1.5")
+    ('not available', 'missing', '1.5')
+    """
+    return " ".join(JOINTS.sub(" ", NUMBERED.sub("", name.strip().casefold())).split())
 
 
 def _as_words(plain: list[str]) -> list[str]:
@@ -141,7 +161,7 @@ def _as_words(plain: list[str]) -> list[str]:
 
 
 def _is_word(name: str, words: Collection[str]) -> bool:
-    is_term = "missing" in words and name.startswith(MISSING_TERM)
+    is_term = "missing" in words and (name.startswith(MISSING_TERM) or bool(REASON.fullmatch(name)))
     return is_term or name in words or name.strip(AROUND) in words
 
 

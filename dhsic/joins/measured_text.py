@@ -22,8 +22,11 @@ MEASURED = 10
 _CLOCK = re.compile(r"-?\d+:[0-5]\d(:[0-5]\d([.]\d+)?)?")
 _DAYS_AND_CLOCK = re.compile(r"-?\d+ days?,? \d+:\d\d:\d\d([.]\d+)?")
 #: Two numbers, each with a unit of time (or hours and weeks followed by a bare number, "22h08",
-#: "37+2"); a period of ISO 8601 with one number; and a range of whole numbers.
+#: "37+2"); a number with a unit, and one to three of these; a period of ISO 8601 with one number;
+#: and a range of whole numbers.
 _TWO_UNITS = re.compile(r"P?T?(\d+)\s*([A-Za-z]+|\+)\s*,?\s*(\d+)\s*([A-Za-z]*)")
+_PART = re.compile(r"(\d+(?:[.]\d+)?)\s*([A-Za-z]+)")
+_PARTS = re.compile(rf"{_PART.pattern}(?:\s*(?:,|and)?\s*{_PART.pattern}){{0,2}}")
 _PERIOD = re.compile(r"P(T?)\d+([YMWDHS])")
 _RANGE = re.compile(r"(\d+)\s?(?:-|\u2013|to)\s?(\d+)")
 #: Seconds of units of time by their first letters; m means minutes after hours, months otherwise.
@@ -108,6 +111,9 @@ def durations_of(distinct: list[str]) -> tuple[str, str, str] | None:
     >>> ages = ["3y 6m", "4y 0m"]
     >>> eval(durations_of(ages)[2].format(p="pd", v="pd.Series(ages)")).tolist()
     [42.0, 48.0]
+    >>> ages = ["14 years 7 months", "20 years", "65 months"]
+    >>> eval(durations_of(ages)[2].format(p="pd", v="pd.Series(ages)")).tolist()
+    [175.0, 240.0, 65.0]
     >>> durations_of(["HLA 1", "HLA 2"])
     """
     if all(map(_CLOCK.fullmatch, distinct)):
@@ -121,6 +127,11 @@ def durations_of(distinct: list[str]) -> tuple[str, str, str] | None:
     if len(periods) == len(distinct) and len({match.groups() for match in periods}) == 1:
         change = "{v}.str.extract(r'([0-9]+)', expand=False)"
         return "durations", "numbers", _NUMERIC.format(change)
+    return _two_units(distinct) or _several_units(distinct)
+
+
+def _two_units(distinct: list[str]) -> tuple[str, str, str] | None:
+    """Return the same for durations that all have the same two units, such as "3y 6m"."""
     pairs = [match for text in distinct if (match := _TWO_UNITS.fullmatch(text))]
     units = {(_unit(match[2]), _unit(match[4], _unit(match[2]))) for match in pairs}
     if len(pairs) < len(distinct) or len(units) != 1:
@@ -130,6 +141,32 @@ def durations_of(distinct: list[str]) -> tuple[str, str, str] | None:
         return None
     weight = _SECONDS[larger] / _SECONDS[smaller]
     return "durations", "numbers of the smaller unit", f"{_TWO_NUMBERS} @ [{weight:g}, 1]"
+
+
+def _several_units(distinct: list[str]) -> tuple[str, str, str] | None:
+    """Return the same for durations with one to three units each, such as "14 y 7 m" and "20 y".
+
+    At least one has several units.
+    """
+    words: dict[str, set[str]] = {}
+    parts = [_PART.findall(text) if _PARTS.fullmatch(text) else [] for text in distinct]
+    for each in parts:
+        larger = ""
+        for _, word in each:
+            unit = _unit(word, larger)
+            is_smaller = unit and (not larger or _SECONDS[unit] < _SECONDS[larger])
+            words.setdefault(unit if is_smaller else "", set()).add(word.lower())
+            larger = unit or larger
+    if not all(parts) or "" in words or max(map(len, parts)) < 2:
+        return None
+    smallest = min(words, key=_SECONDS.__getitem__)
+    terms = [
+        f"{{v}}.str.extract('(?i)([0-9.]+) *(?:{'|'.join(sorted(words[unit]))})(?:[^a-z]|$)', "
+        f"expand=False).astype(float).fillna(0) * {_SECONDS[unit] / _SECONDS[smallest]:g}"
+        for unit in words
+    ]
+    change = f"({' + '.join(terms)}).where({{v}}.str.contains('[0-9]', na=False))"
+    return "durations", "numbers of the smallest unit", change
 
 
 def _unit(word: str, larger: str = "") -> str:

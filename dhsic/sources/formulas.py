@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
-from dhsic.sources.compression import SUFFIXES
+from dhsic.sources.compression import SUFFIXES, decompressed
 
 #: Pattern of a formula, without or with quotes around it, from the start to the end of a field.
 _FORMULA = re.compile(
@@ -55,3 +56,21 @@ def formula_advice(path: str, lines: Iterable[str]) -> str:
     if "://" in path or path.lower().endswith(SUFFIXES):
         return f"{advice}, without = and quotes."
     return f"{advice}: sed -E {shlex.quote(_SED)} {shlex.quote(path)} > PLAIN, and pass PLAIN."
+
+
+def minus_signs(path: str) -> str:
+    """Return Python code that writes a plain minus before the numbers of a pandas table t of text.
+
+    Commands of messages contain it if the table at `path` has other minus signs, which dhsic reads
+    as minus, but pandas does not. It is "" if there are none, or if the table is at a URL.
+    """
+    if "://" in path:
+        return ""
+    with Path(path).open("rb") as raw:
+        lines = (line for line in decompressed(raw, path) if b"\xe2" in line)
+        if not any(_MINUS.search(line.decode("utf-8", "replace")) for line in lines):
+            return ""
+    return (
+        "import re; "
+        r"t = t.map(lambda v: re.sub('^ *[\u2212\u2013](?=[.]?[0-9])', '-', v)); "
+    )

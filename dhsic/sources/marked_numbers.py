@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from dhsic.sources.formulas import minus_signs
 from dhsic.sources.ids import NA
 from dhsic.sources.number_fields import DECIMAL, POINTS, THOUSANDS, meaning_of_commas
 from dhsic.validation import is_numeral
@@ -19,8 +20,10 @@ _MARKED = re.compile(
     r"(?P<before>([$\u00a3\u00a5\u20ac\u20b9\u20bd\u20a9]|CHF|EUR|USD|GBP|JPY|[A-Z]?[A-Z]\$|Fr\.?)?\s?)"
     r"(?P<number>[+-]?\d[\d.,'\u2019\s]*)(?P<after>[^\d.,+\-]{0,12})"
 )
-#: Letters for thousands, millions and billions: "50K" is not the number 50 if others have none.
-MULTIPLES = ("K", "M", "B", "BN", "MN", "T")
+#: Symbols of currencies; amounts without one are of the same currency.
+SYMBOLS = ("$", "\u00a3", "\u00a5", "\u20ac", "\u20b9", "\u20bd", "\u20a9")
+#: Pattern of the beginning of a number that is followed by other characters than digits.
+_BEGUN = re.compile(r"[+\-\u2212\u2013]?[.]?\d[\d.,]*\s*[^\d\s.,].*")
 #: Pattern of numbers with apostrophes or blanks as thousands separators.
 _GROUPED = re.compile(r"[+-]?\d{1,3}(['\u2019\s]\d{3})+([.,]\d+)?")
 #: Pattern of other characters than digits, signs, commas and points; a shell does not change it.
@@ -39,12 +42,13 @@ _WORDS = (
     *(("high", "low"), ("on", "off"), ("case", "control"), ("+", "-"), ("t", "f")),
     *(("female", "male"), ("f", "m")),
 )
-#: Values beyond a limit of measurement: "<4.5", "> 100"; and a pandas expression that replaces
-#: values below a limit by half the limit, and values above by the limit. Other text {v} stays.
-LIMIT = re.compile(r"[<>]=?\s*\d+([.]\d*)?|[<>]=?\s*[.]\d+")
+#: Values beyond a limit of measurement: "<4.5", "> 100", "90+"; and a pandas expression that
+#: replaces values below a limit by half the limit, and values above by the limit. Other text {v}
+#: stays.
+LIMIT = re.compile(r"[<>]=?\s*-?\d+([.]\d*)?|[<>]=?\s*-?[.]\d+|\d+([.]\d*)?\s?[+]")
 AT_LIMIT = (
-    "{v}.where(~{v}.str.match('[<>]'), ({p}.to_numeric({v}.str.lstrip('<>= '), errors='coerce') / "
-    "(1 + {v}.str.startswith('<'))).astype(str))"
+    "{v}.where(~{v}.str.contains('^[<>]|[0-9] ?[+]$'), ({p}.to_numeric({v}.str.strip('<>=+ '), "
+    "errors='coerce') / (1 + {v}.str.startswith('<'))).astype(str))"
 )
 #: Negative numbers in parentheses, "(0.75)", and a pandas expression for them.
 IN_PARENTHESES = re.compile(r"\(\s*\d[\d.,]*\s*\)")
@@ -59,11 +63,12 @@ ABOUT_LIMITS = (
 )
 
 
-def numbers_of(texts: Iterable[str]) -> str:
+def numbers_of(texts: Iterable[str], *, beside_numbers: bool = False) -> str:
     """Return a pandas expression that converts marked text {v} to numbers; "" if there is none.
 
     At least one text must have a currency, a unit or separators. All texts must have the same
-    currency and unit, or none.
+    currency or unit. A number without the unit of others may be of another unit, so there is no
+    expression; with `beside_numbers`, there are such numbers in addition to `texts`.
 
     >>> import pandas as pd
     >>> texts = ["$22.76", "$1,050.00", "$3.5"]
@@ -72,16 +77,19 @@ def numbers_of(texts: Iterable[str]) -> str:
     ['22.76', '1050.00', '3.5']
     >>> numbers_of(["17'849", "950"]) != "", numbers_of(["a1", "b2"]), numbers_of(["1.5", "2"])
     (True, '', '')
+    >>> numbers_of(["14 mo", "2.3"]), numbers_of(["14 mo"], beside_numbers=True)
+    ('', '')
     """
     distinct = {text.strip() for text in texts}
     distinct = {text for text in distinct if text.lower() not in NA}
     parts = [match for text in distinct if (match := _MARKED.fullmatch(text))]
     if not distinct or len(parts) < len(distinct) or all(map(is_numeral, distinct)):
         return ""
-    around = {(m["before"].strip(), m["after"].strip()) for m in parts} - {("", "")}
-    are_multiples = any(after.upper() in MULTIPLES for _, after in around)
-    if are_multiples and any(not m["after"].strip() for m in parts):
+    around = {(m["before"].strip(), m["after"].strip()) for m in parts}
+    has_unit = any(after and not after.startswith(SYMBOLS) for _, after in around)
+    if has_unit and (beside_numbers or any(not after for _, after in around)):
         return ""
+    around -= {("", "")}
     numbers = [m["number"].strip() for m in parts]
     plain = [re.sub(r"['\u2019\s]", "", number) for number in numbers]
     is_grouped = all(
@@ -96,6 +104,15 @@ def numbers_of(texts: Iterable[str]) -> str:
         return ""
     bare = [text.replace(",", "") for text in plain]
     return _NUMBERS[meaning] if all(number.replace(".", "").lstrip("+-") for number in bare) else ""
+
+
+def begin_with_numbers(texts: Iterable[str]) -> bool:
+    """Whether all texts begin with a number, and continue with a unit or a mark.
+
+    >>> begin_with_numbers(["6.65*", "0.3 mg"]), begin_with_numbers(["6.65", "a1"])
+    (True, False)
+    """
+    return all(map(_BEGUN.fullmatch, texts))
 
 
 def words_of(texts: Iterable[str]) -> str:
@@ -140,7 +157,7 @@ def command(
     return (
         f'python -c "import pandas as p; t = p.read_csv({path!r}, sep={sep}, '
         f"skiprows={n_skipped}, dtype=str, keep_default_na=False, skipinitialspace=True); "
-        f"{'; '.join(steps)}; t.to_csv('NEW.csv', index=False)\""
+        f"{minus_signs(path)}{'; '.join(steps)}; t.to_csv('NEW.csv', index=False)\""
     )
 
 

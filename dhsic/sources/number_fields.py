@@ -11,6 +11,7 @@ from typing import NoReturn
 import numpy as np
 
 from dhsic._typing import Array
+from dhsic.sources.formulas import minus_signs
 from dhsic.sources.ids import BOOLEANS, NA
 from dhsic.sources.text_features import CALLS
 from dhsic.validation import is_numeral
@@ -111,7 +112,7 @@ def rewritten_fields(path: str, separator: str, n_skipped: int, where: str, chan
     return (
         f'python -c "import re, pandas as p; t = p.read_csv({path!r}, sep={sep}, '
         f"skiprows={n_skipped}, header=None, dtype=str, keep_default_na=False); "
-        f"t.loc[{where}] = t.loc[{where}].map(lambda v: {change}); "
+        f"{minus_signs(path)}t.loc[{where}] = t.loc[{where}].map(lambda v: {change}); "
         "t.to_csv('NEW.csv', index=False, header=False)\""
     )
 

@@ -588,7 +588,7 @@ class TextTable:
         for at, column in sorted(columns.items()):
             na, is_text = na_of(self.na, column.name), column.n_odd == column.n_present
             change = ticks(na) if column.is_check_box else column.dosages
-            change = change or numbers_of(column.places)
+            change = change or numbers_of(column.places, beside_numbers=not is_text)
             change = change or (words_of(column.places) if is_text else "")
             if change:
                 changes[at] = change

@@ -1,0 +1,140 @@
+"""Typographic minus signs and partial units: the printed commands keep signs and mix no units."""
+
+import re
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import run, told
+
+import dhsic
+from dhsic.joins.text import read_table
+
+M, D = 90, 30
+RNG = np.random.default_rng(4)
+X = RNG.normal(size=(M, D)).round(3)
+Y = (X[:, 7] + 0.1 * RNG.normal(size=M)).round(2)
+AGES = np.round(60 + 20 * X[:, 7] + RNG.normal(size=M)).astype(int).clip(14, 140)  # months
+IDS = [f"s{i}" for i in range(M)]
+
+
+def signed(number, form="{}", minus="\u2212"):
+    return form.format(f"{number}".replace("-", minus))
+
+
+#: Labels of each row, and the numbers that the command writes, by kind.
+LABELS = {
+    "percent": ([signed(y, "{} %") for y in Y], Y),
+    "percent, en dash": ([signed(y, "{} %", "\u2013") for y in Y], Y),
+    "degrees": ([signed(y, "{} \u00b0C") for y in Y], Y),
+    "thousands": ([signed(y, "{}k") if abs(y) > 1 else signed(int(1000 * y)) for y in Y],
+                  np.where(abs(Y) > 1, 1000 * Y, (1000 * Y).astype(int))),
+    "days and hours": ([signed(y, "{} d") if y > 0 else signed(y, "{} h") for y in Y],
+                       np.where(Y > 0, 24 * Y, Y)),
+    "years, and months beside them": (
+        [f"{a // 12} y {a % 12} m" if a % 12 else f"{a // 12} y" for a in AGES], AGES),
+    "years and months, or months": (
+        [f"{a // 12} years {a % 12} months" if a > 60 else f"{a} months" for a in AGES], AGES),
+    "years and months, in short": (
+        [f"{a // 12}y{a % 12}m" if a > 60 else f"{a} months" for a in AGES], AGES),
+    "below and above limits": (
+        ["<40" if a < 40 else "90+" if a > 90 else str(a) for a in AGES],
+        np.where(AGES < 40, 20, np.minimum(AGES, 90))),
+}  # fmt: skip
+
+
+def write_tables(features=X, **labels):
+    pd.DataFrame(features, pd.Index(IDS, name="id")).add_prefix("g").to_csv("x.csv")
+    pd.DataFrame({"id": IDS, **labels}).to_csv("l.csv", index=False)
+
+
+def follow(said):
+    command = re.search(r'python( -c ".*?to_csv.*?")', said)[1]
+    subprocess.run(["bash", "-c", shlex.quote(sys.executable) + command], check=True)
+
+
+def best(*words):
+    return re.search(r"\n +1 +(\S+) ", run("test", *words).output)[1]
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_commands_for_labels_keep_signs_and_units(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts, numbers = LABELS[kind]
+    write_tables(y=texts)
+    follow(told(run("test", "x.csv", "--labels", "l.csv", "--target", "y", code=2)))
+    written = read_table("NEW.csv").columns["y"].astype(float)
+    np.testing.assert_allclose(written, numbers)
+    assert best("x.csv", "--labels", "NEW.csv", "--target", "y") == "g7"
+
+
+@pytest.mark.parametrize("form", ["{} %", "decimal comma"])
+def test_commands_for_features_keep_signs(form, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    features = X.astype(object)
+    if form == "decimal comma":
+        features[:, 7] = [signed(x).replace(".", ",") for x in X[:, 7]]
+    else:
+        features[:, 7] = [signed(x, form) for x in X[:, 7]]
+    write_tables(features, y=Y)
+    follow(told(run("test", "x.csv", "--labels", "l.csv", "--target", "y", code=2)))
+    np.testing.assert_allclose(read_table("NEW.csv").columns["g7"].astype(float), X[:, 7])
+    assert best("NEW.csv", "--labels", "l.csv", "--target", "y") == "g7"
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"{a} mo" if a < 24 else f"{a / 12:.1f}" for a in AGES],
+        [f"{100 * abs(y):.0f} mg" if y < -1 else f"{abs(y) / 10:.3f}" for y in Y],
+        [f"{abs(y)}%" if y < -1 else f"{abs(y) / 100:.4f}" for y in Y],
+    ],
+)
+def test_no_command_strips_the_unit_of_some_values(texts, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_tables(y=texts)
+    said = told(run("test", "x.csv", "--labels", "l.csv", "--target", "y", code=2))
+    assert "python -c" not in said
+    said = " ".join(said.split())
+    assert "Write all of them in one unit" in said or "divide the others by 100" in said
+    features = X.astype(object)
+    features[:, 7] = texts
+    write_tables(features, y=Y)
+    said = told(run("test", "x.csv", "--labels", "l.csv", "--target", "y", code=2))
+    assert "python -c" not in said
+
+
+@pytest.mark.parametrize("mark", ["{:.2e} IU/mL", "{}\u00b10.1", "{}*", "{}\u00d710^3"])
+def test_measurements_with_marks_are_told_what_to_write(mark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_tables(y=[mark.format(abs(y) + i / 1000) for i, y in enumerate(Y)])
+    said = told(run("test", "x.csv", "--labels", "l.csv", "--target", "y", code=2))
+    assert "no units, stars, errors (\u00b1) or powers (x10^3)" in said or "python -c" in said
+
+
+@pytest.mark.parametrize(
+    "word", ["9 = Missing", "999: unknown", "99. DK/REF", ".a", ".z", "-666", "-77"]
+)
+def test_missing_words_with_numbers_and_reasons_are_no_classes(word, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    classes = np.where(X[:, 7] > 0, "case", "control").astype(object)
+    if word[0] == "9":
+        classes = np.where(X[:, 7] > 0, "1 = case", "2 = control").astype(object)
+    classes[:6] = word
+    write_tables(y=classes)
+    words = ("x.csv", "--labels", "l.csv", "--target", "y")
+    said = told(run("test", *words, code=2))
+    options = shlex.split(re.search(r"with (--na .*? --drop-missing)", said)[1])
+    shown = run("test", *words, *options)
+    assert "2 classes" in told(shown)
+    with pytest.raises(dhsic.InputError, match="usually means a missing value"):
+        dhsic.test_features(X, classes)
+
+
+def test_numbered_levels_are_classes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_tables(y=np.where(X[:, 7] > 0, "1 = Known", "2 = Unknown"))
+    assert "2 classes" in told(run("test", "x.csv", "--labels", "l.csv", "--target", "y"))
