@@ -16,6 +16,7 @@ from dhsic.criteria.class_tables import SMALL, ClassTable, exact_log_p, set_skew
 from dhsic.criteria.discrete import LevelForms
 from dhsic.criteria.features import Levels
 from dhsic.criteria.multiscale import (
+    GOES_BACK,
     PART_OF_SHAPE,
     FeatureScores,
     Multiscale,
@@ -159,14 +160,19 @@ def scores_with_functions(
 
 
 def shapes_of_levels(functions: Float, table: Float) -> Float:
-    """Shapes of the dependence on features with two or three levels, by number, (c,)."""
+    """Shapes of the dependence on features with two or three levels, by number, (c,).
+
+    As for other features (`dhsic.criteria.multiscale.shapes_of`), a dependence turns if it goes
+    back by more than a part of what it rises, so a recessive effect is monotone.
+    """
     if functions.shape[1] == 1:
         return np.ones(len(functions))
     s = np.square(table).sum(axis=1).argmax(axis=1)
     own = np.take_along_axis(table, s[:, None, None], axis=2)[..., 0]  # (c, 2)
     curve = np.einsum("cr,crq->cq", own, functions)
     steps = np.diff(curve, axis=1)
-    turns = steps[:, 0] * steps[:, 1] < 0
+    smaller, larger = np.sort(np.abs(steps), axis=1).T
+    turns = (steps[:, 0] * steps[:, 1] < 0) & (smaller > GOES_BACK * larger)
     is_line = np.square(own[:, 1]) <= PART_OF_SHAPE
     return np.where(is_line, 1.0, np.where(turns, 3.0, 2.0))
 

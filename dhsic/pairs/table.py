@@ -129,9 +129,9 @@ def _doubts(null: Null, inflation: Inflation | None, main_inflation: float | Non
     if inflation is not None and inflation.is_real:
         yield (
             f"Shares of all pairs are {inflation.times:.2f} times those for permuted labels, more "
-            "than chance explains: samples are related, or come from several populations. p-values "
-            "were corrected by this factor. For more power, regress out main effects of a "
-            "selection (selection=) and principal components (covariates=)."
+            "than in 95% of the permutations: samples may be related, or come from several "
+            "populations. p-values were corrected by this factor. For more power, regress out main "
+            "effects of a selection (selection=) and principal components (covariates=)."
         )
     elif main_inflation is not None and main_inflation > MUCH:
         yield (

@@ -35,7 +35,7 @@ from dhsic.reports.sentences import (
 )
 from dhsic.results import tables
 from dhsic.results.nearest_genes import DISTANCE
-from dhsic.results.views import of_selected, pairs_of, result_of_one
+from dhsic.results.views import of_selected, pairs_of, partner_names, result_of_one
 from dhsic.selection.loci import LOCUS, loci_table
 from dhsic.selection.multi_output import dimension_of, parts
 from dhsic.sources.hdf5 import OTHER_TYPES
@@ -315,9 +315,10 @@ def _table(result: xr.Dataset, best: Index) -> dict[str, list[Any]]:
         name: _plain(columns[name]) for name in sorted(columns, key=_place) if name not in DULL
     }
     several = {name: of for name, of in lists.items() if any(v not in (None, "") for v in of)}
-    for name in ("pair_with", DISTANCE):  # -1 marks features without a partner, or without a gene
-        if name in several:
-            several[name] = [None if v < 0 else v for v in several[name]]
+    if DISTANCE in several:  # -1 marks features without a gene
+        several[DISTANCE] = [None if v < 0 else v for v in several[DISTANCE]]
+    if "pair_with" in several:
+        several["pair_with"] = partner_names(result, np.array(several["pair_with"]))
     return {"index": [int(i) for i in best], **several}
 
 

@@ -29,6 +29,8 @@ LEAST_TOLD = 0.01
 MOST_NAMED = 3
 #: Maximum number of lead variants of loci that are listed.
 MOST_LEADS = 5
+#: Features of which `explained_alone` and `explained_given_others` are means.
+FIRST_FEATURES = "The first features (on average over the first 1, 2, 5, 10, 20 and 50)"
 
 
 def _real(result: xr.Dataset) -> Iterator[str]:
@@ -94,7 +96,7 @@ def _inflation(result: xr.Dataset) -> Iterator[str]:
     )
     on_x = _hits_on_x(result)
     if not _is_inflated(result):
-        yield f"{sentence}. 1 means no inflation; many small effects can cause up to 1.2."
+        yield f"{sentence}. 1 means no inflation; many small effects alone can cause up to 1.2."
         if on_x:
             yield f"{on_x}: if the labels depend on sex, pass it as a covariate (--covariates)."
         return
@@ -187,23 +189,23 @@ def _final_ranking(result: xr.Dataset) -> Iterator[str]:
             )
         return
     if n:
-        penalty = about.get("ridge_penalty", 10.0)  # older results lack it
         yield (
-            f"Final ranking: the best {n:,} features were re-ranked jointly by ridge regression "
-            f"(penalty {penalty:.2g}). On held-out samples the top features explain {reranked} of "
-            f"the labels' variance; ranked by HSIC alone, {alone}. (--no-rerank keeps the "
-            "HSIC ranking.)"
+            f"Final ranking: the best {n:,} features were re-ranked jointly by ridge regression. "
+            f"{FIRST_FEATURES} explain {reranked} of the labels' variance in samples left out, and "
+            f"{alone} in the ranking by HSIC alone, which is used only if it is clearly better. "
+            "(--no-rerank always keeps the HSIC ranking.)"
         )
     else:
         yield (
-            "Final ranking: by HSIC. On held-out samples the top features explain "
-            f"{alone} of the labels' variance; re-ranked jointly by ridge regression, {reranked}. "
-            "(--rerank uses that ranking.)"
+            f"Final ranking: by HSIC. {FIRST_FEATURES} explain {alone} of the labels' variance in "
+            f"samples left out; re-ranked jointly by ridge regression, {reranked}. (--rerank uses "
+            "that ranking.)"
         )
     if not {"q", "stability_threshold", "control"} & {*result, *about}:
         yield (
-            "These percentages are optimistic, because the same labels chose the features. To see "
-            "which features are real, use dhsic test, --holdout or --stability."
+            "On new samples these percentages would be lower, because all samples were used when "
+            "the features were chosen. To see which features are real, use dhsic test, --holdout "
+            "or --stability."
         )
 
 
@@ -234,9 +236,9 @@ def _in_front(result: xr.Dataset) -> Iterator[str]:
         ),
     }
     yield (
-        f"{ways[about['in_front_by']]}. On held-out samples the top features, with nonlinear "
-        f"effects, explain {_explained(about, 'with_front')} of the labels' variance; without this "
-        f"step, {_explained(about, 'without_front')}. (--no-rerank skips this.)"
+        f"{ways[about['in_front_by']]}. With nonlinear effects, the first features explain "
+        f"{_explained(about, 'with_front')} of the labels' variance in samples left out; without "
+        f"this step, {_explained(about, 'without_front')}. (--no-rerank skips this.)"
     )
 
 

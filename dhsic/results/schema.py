@@ -31,6 +31,7 @@ from dhsic.sources.columns import NAME
 from dhsic.sources.feature_blocks import FeatureBlocks
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
+from dhsic.sources.views import STORED
 
 #: Version of the layout of results.
 FORMAT = 1
@@ -207,6 +208,10 @@ def ranking(order: Index) -> Index:
     return ranks
 
 
+#: Variables that refer to other features, by their positions.
+PARTNERS = ("clumped_by", "pair_with")
+
+
 @dataclass(frozen=True)
 class FeatureMetadata:
     """Names and coordinates of the features of a source, and its fingerprint."""
@@ -261,7 +266,8 @@ def to_dataset(
         text_of = text_of | {"score": order.meaning, "round_hsic": "criterion before the round"}
     data = {k: (FEATURES, v, {"long_name": text_of[k]}) for k, v in per_feature.items()}
     for name, (values, meaning) in order.extra.items():
-        data[name] = (FEATURES, values, {"long_name": meaning})
+        shown = _in_store(values, about) if name in PARTNERS else values
+        data[name] = (FEATURES, shown, {"long_name": meaning})
     history = _history(outcome)
     inner = {key: history.pop(key).tolist() for key in OF_ENGINES if key in history}
     for key, values in history.items():
@@ -279,6 +285,17 @@ def to_dataset(
     dataset = xr.Dataset(data, coords=coords, attrs=attributes)
     is_taken = about.dim in {*data, *dataset.dims, *tables.OF_RUNS, NAME}
     return dataset if is_taken else dataset.swap_dims({FEATURES: about.dim})
+
+
+def _in_store(partners: Index, about: FeatureMetadata) -> Index:
+    """Positions in the store of other features, (d,), given those in the source; -1 for none.
+
+    They differ if the source excludes features.
+    """
+    if STORED not in about.coords:
+        return partners
+    stored = np.asarray(about.coords[STORED][1])
+    return np.where(partners < 0, partners, stored[partners])
 
 
 def _of_blocks(outcome: Outcome, ranks: Index) -> tuple[dict[str, Array], dict[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dhsic._typing import Array
+from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.results import tables
 from dhsic.results.schema import OF_ENGINES, PAIR
@@ -48,8 +48,11 @@ def inflation_sentence(about: Mapping[str, Any]) -> str:
         "(1 means no inflation)"
     )
     if about["corrected_by"] > 1:
-        return f"{ratio}. The samples are not independent, so p-values were corrected."
-    return f"{ratio}. No correction was applied."
+        return (
+            f"{ratio}. Permutations rarely differ by as much, so the samples may be related, or "
+            "come from several populations; p-values were corrected."
+        )
+    return f"{ratio}. Chance explains this, so no correction was applied."
 
 
 def of_tests(result: xr.Dataset) -> xr.Dataset:
@@ -93,6 +96,25 @@ def selected_lazily(result: Any) -> xr.Dataset:
     without = result.drop_dims(["rounds", "pairs"], errors="ignore").drop_vars("selected")
     alone: xr.Dataset = without.isel(features=best_first)
     return alone.assign_coords(features=best_first)
+
+
+def partner_names(result: xr.Dataset, partners: Index) -> list[str]:
+    """Names of features of a result by their positions in the store, (n,); "" for -1.
+
+    A feature that is not in the result, or that has no name, is named by its position.
+    """
+    numbers = next((name for name in tables.NUMBERS if name in result.coords), None)
+    dim = result["rank"].dims[0]
+    stored = np.arange(result.sizes[dim]) if numbers is None else result[numbers].to_numpy()
+    order = np.argsort(stored, kind="stable")  # selected features are in the order of their ranks
+    at = order[np.searchsorted(stored, partners, sorter=order).clip(max=stored.size - 1)]
+    is_here = (partners >= 0) & (stored[at] == partners)
+    texts = [str(partner) if partner >= 0 else "" for partner in partners.tolist()]
+    if "feature" in result.coords and is_here.any():
+        names = result["feature"].isel({dim: at[is_here]}).to_numpy()
+        for i, name in zip(np.flatnonzero(is_here).tolist(), names.tolist(), strict=True):
+            texts[i] = str(name)
+    return texts
 
 
 def result_of_one(given: Any) -> xr.Dataset:

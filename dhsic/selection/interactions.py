@@ -90,8 +90,8 @@ class Interactions(Stage):
         best = f" of the best {isqrt(2 * n_pairs) + 1:,} features" if is_subset else ""
         yield (
             f"{n:,} of {n_pairs:,} pairs{best} are significant (family-wise, "
-            f"{table.attrs['alpha']:g}); {len(pairs):,} of them also after adjustment for better "
-            f"pairs, which added {about['n_joined']:,} features to the "
+            f"{table.attrs['alpha']:g}); {len(pairs):,} of them are not explained by better pairs, "
+            f"and added {about['n_joined']:,} features to the "
             f"selection{': ' * bool(pairs)}{listed}{carried_over(table.attrs)}."
         )
         if "inflation" in table.attrs:
@@ -104,12 +104,13 @@ def _default_scan(found: xr.Dataset, n: int, varying: int, named: str) -> str:
     more = ""
     if "n_pairs_of_functions" in about:
         more = (
-            f", and {about['n_pairs_of_functions']:,} pairs with one of the best features by "
-            f"{about['functions_of_functions']} functions of each feature"
+            f", and {about['n_pairs_of_functions']:,} pairs with one of the best features also for "
+            "effects that are no product of both (such as a ring)"
         )
     count = f"{n:,} are significant" if n != 1 else "1 is significant"
     leads = int(found["lead"].sum())
-    lead_note = f"; after adjustment for better pairs, {leads:,}: {named}" if leads else ""
+    own = "it is" if n == 1 else f"{leads:,} of them are"
+    lead_note = f"; {own} not explained by better pairs: {named}" if leads else ""
     return (
         f"Pairs: all {about['n_pairs']:,} pairs of {varying:,} features were scanned for joint "
         f"effects{more}; {count} (family-wise, {about['alpha']:g}){lead_note}."
