@@ -38,6 +38,9 @@ demo: $(STAMP)  ## Simulate 1,000 x 10,000 genotypes, select 50 variants, find p
 	    --selection demo/selection.zarr --truth demo/genotypes.truth.tsv
 	$(BIN)/dhsic report demo/selection.zarr --pairs demo/pairs.tsv -o demo/report.html --force
 
+# Processes of tests load the same modules: without compiled ones, each takes seconds longer.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Every test process uses one thread, because there are as many processes as cores.
 test: export OMP_NUM_THREADS = 1
 test: $(STAMP)  ## Run the tests and doctests, except the slow ones

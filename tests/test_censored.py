@@ -192,6 +192,7 @@ def test_level_of_null_features(share, follows):
     assert 0.03 < (np.concatenate(p) < 0.05).mean() < 0.075
 
 
+@pytest.mark.slow
 def test_ratios_restore_the_level_where_features_follow_censoring(monkeypatch):
     p = {1: [], 1e9: []}  # with and without variance ratios
     for factor, values in p.items():
@@ -272,6 +273,7 @@ def test_methods_that_take_numbers_take_times(data):
         dhsic.test_features(X, records_of(y), loco=True)
 
 
+@pytest.mark.slow
 def test_hold_out_shadows_stability_and_cross_validation(data):
     X, y = data
     options = {"n_features_to_select": 2, "progress": False, "interactions": None}

@@ -75,6 +75,7 @@ def test_the_fewest_within_one_standard_error_are_taken():
     assert Scores(np.array([1, 2]), np.array([[0.5, 0.6]])).chosen("one-standard-error") == 2
 
 
+@pytest.mark.slow
 def test_auto_finds_what_the_labels_depend_on(problem, tmp_path):
     """On arrays, on stores and the command line, and resumed: the same."""
     X, y = problem

@@ -328,6 +328,7 @@ def test_engines_use_the_weights(solver):
 # Selection -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @CODES
 def test_all_planted_features_are_found_with_balance():
     *several, y = matrices((200, 2200, 30), seed=1)

@@ -102,6 +102,7 @@ def bare_run(code, folder):
     return done
 
 
+@pytest.mark.slow
 def test_runs_on_threads_need_nothing_of_unix(tmp_path):
     done = bare_run(RUN, tmp_path)
     assert done.stdout == "done False\n", done.stderr

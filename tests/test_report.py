@@ -110,6 +110,7 @@ def test_points_of_selected_features_lead_to_rows(result):
     assert {link[1:] for link in links} <= set(ids)
 
 
+@pytest.mark.slow
 def test_a_million_features_make_a_small_page():
     page = page_of(wide(1_000_000))
     assert len(page.encode()) < 3e6

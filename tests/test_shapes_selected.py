@@ -97,6 +97,7 @@ def test_weak_evidence_is_enough_where_nothing_else_tells_anything(rng):
     assert sorted(found)[2] <= 3
 
 
+@pytest.mark.slow
 def test_lines_are_ranked_as_before(rng, monkeypatch):
     X = rng.standard_normal((300, 200))
     X[:, 1:] = 0.5 * X[:, :-1] + X[:, 1:]
@@ -110,6 +111,7 @@ def test_lines_are_ranked_as_before(rng, monkeypatch):
     assert not set(COLUMNS) & set(before.result_)
 
 
+@pytest.mark.slow
 def test_shapes_stand_among_lines(rng, monkeypatch):
     """Five lines and five shapes, of features that are correlated with their neighbours."""
     X = rng.standard_normal((500, 400))
