@@ -12,7 +12,13 @@ import xarray as xr
 from commands import run
 
 import dhsic
-from dhsic.sources.likeness import _CHANGES, lengthening, renaming
+from dhsic.sources.likeness import (
+    _CHANGES,
+    difference,
+    lengthening,
+    renaming,
+    renaming_expression,
+)
 
 M = 60
 COUNTED = [str(i + 1) for i in range(M)]
@@ -155,7 +161,7 @@ def test_longer_names_are_joined_by_the_remedies(ours, theirs, way, rng, tmp_pat
 
 def test_patients_of_several_samples_have_no_rule():
     twice = [f"{p}-{kind}" for p in PATIENTS for kind in ("01A", "11A")]
-    assert lengthening(PATIENTS, twice) == ""
+    assert lengthening(PATIENTS, twice) == ("", 0)
 
 
 @pytest.mark.parametrize("expression", _CHANGES)
@@ -165,5 +171,24 @@ def test_expressions_do_what_they_say(expression):
 
 
 def test_changes_that_make_two_names_one_are_not_proposed():
-    assert renaming(["01", "1"], ["1", "2"]) == ""
-    assert renaming(["P-1", "P_1"], ["P.1", "P.2"]) == ""
+    assert renaming(["01", "1"], ["1", "2"]) == ("", 0)
+    assert renaming(["P-1", "P_1"], ["P.1", "P.2"]) == ("", 0)
+
+
+def test_names_that_are_part_of_several_names_get_no_affix():
+    patients = [f"P-{i}" for i in range(20)]
+    pairs = [f"{name}-{kind}" for name in patients for kind in ("01A", "11A")]
+    assert renaming_expression(patients, pairs, "X") == ("", "")
+    assert "'P-0' is a part of several names" in difference(patients, pairs)[0]
+    members = [f"F{i // 2}_{i % 2 + 1}" for i in range(20)]
+    assert renaming_expression(["1", "2"] * 10, members, "X") == ("", "")
+    assert "so full names are needed" in difference(["1", "2"] * 10, members)[0]
+
+
+def test_the_rule_that_matches_more_names_is_advised():
+    names = [f"T-{i:03d}" for i in range(40)]
+    ours = [f"{name}-{'06A' if i % 9 == 0 else '01A'}" for i, name in enumerate(names)]
+    shuffled = names[1:] + names[:1]  # the first one has the more frequent end
+    change, setup = renaming_expression(shuffled, ours, "X")
+    assert change == "names.get(s, s)"
+    assert "n.split('-')" in setup

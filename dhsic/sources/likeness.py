@@ -46,6 +46,8 @@ def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     ('', 0)
     >>> difference(["AC", "GT"], ["AC-1", "GT-1"])[0]
     "They differ only in parts at the end: for example, 'AC' is 'AC-1' in the data."
+    >>> difference(["P-1", "P-2"], ["P-1-A", "P-1-B", "P-2-A"])[0]
+    "'P-1' is a part of several names in the data ('P-1-A' and 'P-1-B'), so full names are needed."
     """
     strangers, known = list(dict.fromkeys(names)), set(ours)
     strangers = [name for name in strangers if name not in known]
@@ -70,6 +72,11 @@ def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     if not pairs[way]:
         return "", 0
     theirs, our = pairs[way][0]
+    if way in (_FAMILY, _LONGER) and (several := _ambiguous([one for one, _ in pairs[way]], known)):
+        theirs, full = next(iter(several.items()))
+        listed = " and ".join(map(repr, full[:2])) + ", ..." * (len(full) > 2)
+        several_names = f"{theirs!r} is a part of several names in the data ({listed})"
+        return f"{several_names}, so full names are needed.", len(pairs[way])
     sentence = f"They differ only in {way}: for example, {theirs!r} is {our!r} in the data."
     return sentence, len(pairs[way])
 
@@ -120,8 +127,10 @@ def _beginning(mark: str, n: int) -> Callable[[str], str]:
     return lambda s: mark.join(s.split(mark)[:n])
 
 
-def lengthening(names: Iterable[str], ours: Iterable[str]) -> str:
-    """Return Python code of a dictionary that maps shortened names of the data to the full names.
+def lengthening(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
+    """Return Python code of a dictionary from shortened to full names of the data, and a count.
+
+    The count is the number of `names` that match a shortened name.
 
     The shortened names are those that a table has in `names`; `ours` are the names of the data,
     which the code calls {samples}. The code is "" unless shortening, to a number of parts or to the
@@ -129,11 +138,11 @@ def lengthening(names: Iterable[str], ours: Iterable[str]) -> str:
     the full names do.
 
     >>> lengthening(["P-1", "P-2"], ["P-1-01A", "P-2-11B"])
-    "{{'-'.join(n.split('-')[:2]): n for n in {samples}}}"
+    ("{{'-'.join(n.split('-')[:2]): n for n in {samples}}}", 2)
     >>> lengthening(["P1", "P2"], ["F1_P1", "F1_P2"])
-    "{{n.partition('_')[2]: n for n in {samples}}}"
+    ("{{n.partition('_')[2]: n for n in {samples}}}", 2)
     >>> lengthening(["P-1", "P-2"], ["P-1-01A", "P-1-11B"])
-    ''
+    ('', 0)
     """
     theirs, known = set(names), set(ours)
     changes = {
@@ -142,9 +151,24 @@ def lengthening(names: Iterable[str], ours: Iterable[str]) -> str:
     }
     for change, shortened in (changes | _WITHOUT_FAMILY).items():
         short = [*map(shortened, known)]
-        if len(set(short)) == len(short) and len(theirs.intersection(short)) > len(theirs & known):
-            return f"{{{{{change}: n for n in {{samples}}}}}}"
-    return ""
+        n = len(theirs.intersection(short))
+        if len(set(short)) == len(short) and n > len(theirs & known):
+            return f"{{{{{change}: n for n in {{samples}}}}}}", n
+    return "", 0
+
+
+def _ambiguous(names: Iterable[str], known: Iterable[str]) -> dict[str, list[str]]:
+    """Names that are the end after a FID, or the beginning, of several `known` names; with these.
+
+    >>> _ambiguous(["1", "P1"], ["F1_1", "F2_1", "P1-01A"])
+    {'1': ['F1_1', 'F2_1']}
+    """
+    theirs, full = set(names), dict[str, list[str]]()
+    for name in sorted(known):
+        parts = {name.partition("_")[2], *(name[:at] for at, c in enumerate(name) if c in _MARKS)}
+        for part in parts & theirs:
+            full.setdefault(part, []).append(name)
+    return {part: several for part, several in full.items() if len(several) > 1}
 
 
 def _between(before: str, after: str) -> Callable[[str], str]:
@@ -152,16 +176,18 @@ def _between(before: str, after: str) -> Callable[[str], str]:
     return lambda s: f"{before}{s}{after}"
 
 
-def renaming(names: Iterable[str], ours: Iterable[str]) -> str:
+def renaming(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     """Return a Python expression of s that converts names of a table to those of the data.
+
+    The second result is the number of names that match after it.
 
     It is "" if no change gives more matches than the unchanged names, or if the changed names
     repeat.
 
     >>> renaming(["007", "008"], ["7", "8"]), renaming(["7", "8"], ["007", "008"])
-    ("s.lstrip('0')", 's.zfill(3)')
+    (("s.lstrip('0')", 2), ('s.zfill(3)', 2))
     >>> renaming(["a", "b"], ["c", "d"])
-    ''
+    ('', 0)
     """
     theirs, known = list(dict.fromkeys(names)), set(ours)
     changes, lengths = dict(_CHANGES), {len(name) for name in known}
@@ -170,7 +196,7 @@ def renaming(names: Iterable[str], ours: Iterable[str]) -> str:
         changes[f"s.zfill({width})"] = lambda s: s.zfill(width)
     for mark, n in _parts_of(known):
         changes[f"{mark!r}.join(s.split({mark!r})[:{n}])"] = _beginning(mark, n)
-    if theirs:
+    if theirs and not _ambiguous(theirs, known):
         longer = sorted((name for name in known if theirs[0] in name), key=lambda s: (len(s), s))
         for before, _, after in (name.partition(theirs[0]) for name in longer[:MOST_TRIED]):
             around = " + ".join(filter(None, (before and repr(before), "s", after and repr(after))))
@@ -184,7 +210,7 @@ def renaming(names: Iterable[str], ours: Iterable[str]) -> str:
 
     counts = {expression: n_matched(change) for expression, change in changes.items()}
     best = max(counts, key=lambda expression: counts[expression])
-    return best if counts[best] > len(known & set(theirs)) else ""
+    return (best, counts[best]) if counts[best] > len(known & set(theirs)) else ("", 0)
 
 
 def _but_for_family(strangers: list[str], known: set[str]) -> list[tuple[str, str]]:
@@ -207,9 +233,10 @@ def renaming_expression(names: Iterable[str], ours: Iterable[str], data: str) ->
     It converts `names` of a table to `ours`, those of the data. `data` is an expression for the
     data. Both results are "" if no rule makes the names equal.
     """
-    if change := renaming(names, ours):
+    names, ours = list(names), list(ours)
+    change, n_changed = renaming(names, ours)
+    long_names, n_lengthened = lengthening(names, ours)
+    if n_changed >= n_lengthened:
         return change, ""
-    if not (long_names := lengthening(names, ours)):
-        return "", ""
     samples = f"dhsic.open_source({data}).sample_names()"
     return "names.get(s, s)", f"import dhsic; names = {long_names.format(samples=samples)}; "
