@@ -3,6 +3,7 @@
     python beside_plink.py missing    # calls that are missing more often in cases, or at random
     python beside_plink.py traits     # hits of four kinds of traits, and levels of permuted ones
     python beside_plink.py pairs      # planted pairs that are found, and time
+    python beside_plink.py speed      # processor time of commands that do the same, one thread each
 
 plink2 and plink1.9 are Debian packages of these names. Genotypes are unrelated samples in
 Hardy-Weinberg equilibrium, written as .bed files that all programs read.
@@ -29,6 +30,18 @@ import dhsic
 #: Samples, variants and planted pairs of a draw of `pairs`; share of cases in the cells of a pair.
 PAIR_SAMPLES, PAIR_VARIANTS, PLANTED = 2_000, 4_000, 5
 CASES = {"product": (0.44, 0.62), "exclusive or": (0.44, 0.60)}
+#: Variants of the work whose time is compared, and the commands; the first is of dhsic.
+SPEED = {"pairs": 10_000, "tests": 200_000}
+PROGRAMS = {
+    "pairs": {
+        "dhsic pairs": "data.bed --labels y.tsv --target y --threads 1",
+        "plink1.9 --fast-epistasis boost": "--bfile data --epi1 1e-6 --threads 1 --allow-no-sex",
+    },
+    "tests": {
+        "dhsic test": "data.bed --labels y.tsv --target y --threads 1 --out t.tsv --force",
+        "plink2 --glm": "allow-no-covars --bfile data --pheno y.tsv --threads 1 --out glm",
+    },
+}
 GENOME_WIDE, LEVELS = 5e-8, (0.01, 1e-4)
 #: Codes of a .bed file for 0, 1, 2 copies of A1 and for a missing call.
 BED_CODES, MISSING = np.array([3, 2, 0, 1], dtype=np.uint8), 3
@@ -272,7 +285,44 @@ def scaled(X):
     return (X - X.mean(axis=0)) / X.std(axis=0)
 
 
-COMMANDS = {"missing": missing, "traits": traits, "pairs": pairs}
+def speed(options, folder):
+    """Median processor seconds of commands of dhsic and PLINK for the same work, and the ratio."""
+    rng, m, records = np.random.default_rng(options.seed), PAIR_SAMPLES, []
+    for work, d in SPEED.items():
+        dosages = rng.binomial(2, rng.uniform(0.05, 0.5, d), (m, d)).astype(np.uint8)
+        write_bed(folder / "data", dosages)
+        y = rng.integers(1, 3, m) if work == "pairs" else rng.standard_normal(m)
+        table = pd.DataFrame({"#FID": 0, "IID": [f"i{i}" for i in range(m)], "y": y})
+        table.to_csv(folder / "y.tsv", sep="\t", index=False)
+        fam = pd.read_csv(folder / "data.fam", sep="\t", header=None)
+        fam[5] = y
+        fam.to_csv(folder / "data.fam", sep="\t", header=False, index=False)
+        seconds = {program: [] for program in PROGRAMS[work]}
+        for _ in range(options.repetitions):
+            for program, words in PROGRAMS[work].items():
+                began = sum(os.times()[2:4])
+                environment = os.environ | {"OMP_NUM_THREADS": "1"}
+                subprocess.run(
+                    [*program.split(), *words.split()], cwd=folder, env=environment,
+                    capture_output=True, check=True,
+                )  # fmt: skip
+                seconds[program].append(sum(os.times()[2:4]) - began)
+        ours, theirs = (float(np.median(of)) for of in seconds.values())
+        names = list(seconds)
+        records.append({
+            "work": work, "samples": m, "variants": d, "plink": names[1],
+            "seconds": round(ours, 2), "seconds_of_plink": round(theirs, 2),
+            "ratio": round(ours / theirs, 2),
+        })  # fmt: skip
+        print(records[-1], file=sys.stderr, flush=True)
+    print(markdown(("work", "samples", "variants", "dhsic, s", "PLINK, s", "ratio"), [
+        [r["work"], r["samples"], f"{r['variants']:,}", r["seconds"], r["seconds_of_plink"],
+         r["ratio"]] for r in records
+    ]))  # fmt: skip
+    keep_all(options, records)
+
+
+COMMANDS = {"speed": speed, "missing": missing, "traits": traits, "pairs": pairs}
 
 
 def main():

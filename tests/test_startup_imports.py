@@ -9,6 +9,8 @@ import pytest
 
 SLOW = {"sklearn", "narwhals", "joblib", "rich", "matplotlib", "distributed", "scipy.stats"}
 SLOW |= {"scipy.optimize", "scipy.spatial", "scipy.sparse.csgraph", "scipy.io", "IPython"}
+#: Loaded by scipy.stats, which fits the law of the largest share of pairs.
+OF_STATS = {"scipy.stats", "scipy.optimize", "scipy.spatial", "scipy.sparse.csgraph"}
 #: xarray loads dask.array with the first Dataset, so commands without a result are free of it.
 WITHOUT_RESULT = SLOW | {"dask.array", "scipy.ndimage", "tqdm"}
 CODE = """
@@ -47,6 +49,8 @@ def loaded(folder, names, command):
         ("status run.dhsic", WITHOUT_RESULT),
         ("test table.csv --target y --out tests.tsv", SLOW),
         ("select table.csv --target y --out selection.tsv", SLOW),
+        ("pairs table.csv --target y --out pairs.tsv", SLOW - OF_STATS),
+        ("pca table.csv --components 2 --not-feature y --out pcs.tsv", SLOW),
     ],
 )
 def test_a_command_loads_only_the_libraries_that_it_uses(folder, command, names):

@@ -73,7 +73,6 @@ from dhsic.runtime import running
 from dhsic.runtime.threads import Threads
 from dhsic.selection.execution import result_of
 from dhsic.selection.request import Request, check_opening, given_as
-from dhsic.selectors.onepass import OnePass
 from dhsic.sources import AbstractSource
 from dhsic.sources.categories import KIND, NUMBER
 from dhsic.sources.columns import NAME
@@ -332,6 +331,8 @@ def test_features(
     which, called = _features_left(features, given)
     if source.levels and not (features is None and is_multiscale and not loco):
         raise _categories_refused(source)
+    from dhsic.selectors.onepass import OnePass  # loads scikit-learn, which takes long
+
     selector = OnePass(
         None,
         criterion="hsic",
