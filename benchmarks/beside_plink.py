@@ -301,7 +301,7 @@ def speed(options, folder):
         for _ in range(options.repetitions):
             for program, words in PROGRAMS[work].items():
                 began = sum(os.times()[2:4])
-                environment = os.environ | {"OMP_NUM_THREADS": "1"}
+                environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
                 subprocess.run(
                     [*program.split(), *words.split()], cwd=folder, env=environment,
                     capture_output=True, check=True,
