@@ -138,3 +138,41 @@ def test_numbered_levels_are_classes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_tables(y=np.where(X[:, 7] > 0, "1 = Known", "2 = Unknown"))
     assert "2 classes" in told(run("test", "x.csv", "--labels", "l.csv", "--target", "y"))
+
+
+def test_dates_as_numbers_of_excel_beside_dates(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    days = np.round(43000 + 300 * X[:, 7] + 90 * RNG.normal(size=M)).astype(int)
+    dates = pd.Timestamp("1899-12-30") + pd.to_timedelta(days, unit="D")
+    texts = [
+        f"{d}" if i % 3 else t.strftime("%d/%m/%Y")
+        for i, (d, t) in enumerate(zip(days, dates, strict=True))
+    ]
+    write_tables(y=texts)
+    said = told(run("test", "x.csv", "--labels", "l.csv", "--target", "y", code=2))
+    assert "Excel stores the number of days since 1899-12-30" in " ".join(said.split())
+    follow(said)
+    np.testing.assert_array_equal(read_table("NEW.csv").columns["y"].astype(float), days)
+    assert best("x.csv", "--labels", "NEW.csv", "--target", "y") == "g7"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_the_command_for_utf_16_knows_the_order_of_bytes(encoding, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_tables(y=Y)
+    text = (tmp_path / "x.csv").read_text()
+    (tmp_path / "wide.csv").write_bytes(text.encode(encoding))
+    said = told(run("test", "wide.csv", "--labels", "l.csv", "--target", "y", code=2))
+    words = re.search(r"(iconv -f \S+ -t UTF-8) FILE > NEW", " ".join(said.split()))[1].split()
+    done = subprocess.run([*words, "wide.csv"], capture_output=True, check=True)
+    (tmp_path / "new.csv").write_bytes(done.stdout)
+    assert best("new.csv", "--labels", "l.csv", "--target", "y") == "g7"
+
+
+def test_a_comment_among_rows_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_tables(y=Y)
+    lines = (tmp_path / "x.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "c.csv").write_text("".join([*lines[:30], "# plate 2\n", *lines[30:]]))
+    said = told(run("test", "c.csv", "--labels", "l.csv", "--target", "y", code=2))
+    assert "line 31 begins with #, so it looks like a comment" in " ".join(said.split())

@@ -13,6 +13,7 @@ from dhsic.cli.job import SelectJob
 from dhsic.cli.label_notes import CASE_CONTROL
 from dhsic.errors import InputError, warn
 from dhsic.joins.covariates import taken_as_number
+from dhsic.joins.dates import serial_days
 from dhsic.joins.label_description import plain_number
 from dhsic.joins.labels import Labelled
 from dhsic.joins.measured_text import MEASURED
@@ -183,8 +184,14 @@ def _refuse_mixed(job: SelectJob, name: str, values: Array, place: Callable[[int
             "The others have no unit or mark. Write all of them in one unit, as numbers without "
             "it. If labels are classes,"
         )
+    column = WrittenColumn(f"labels {name!r}", name, job.labels or job.data_name)
+    numbers = [float(text) for text in map(str, values.tolist()) if is_numeral(text)]
+    if change := serial_days(odd.places, numbers):
+        remedy = (
+            "The numbers are dates too: Excel stores the number of days since 1899-12-30. As "
+            f"numbers of days: {column.rewritten(change)}. If labels are classes,"
+        )
     if odd.limits:
-        column = WrittenColumn(f"labels {name!r}", name, job.labels or job.data_name)
         lowest = "lowest" if odd.limits[0][0] == "<" else "highest"
         remedy = (
             f"{odd.limits[0]!r} means that a value is beyond a limit. Write numbers instead: "

@@ -8,7 +8,9 @@ remain groups. Dates that read as numbers are handled in `dhsic.joins.written_nu
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+import numpy as np
 import pandas as pd
 
 from dhsic._typing import Array
@@ -33,6 +35,8 @@ MAY_BE = re.compile(r".*\d.*[-./: ].*\d.*|\d{1,2}\.\d{1,2}\.|\d?\d?[A-Za-z]{3,9}
 LETTER = "write a letter in front of each"
 #: Fewer distinct dates than this are always treated as batches.
 FEWEST = 4
+#: First day of 1950 and last day of 2100 in the numbers of Excel, days since 1899-12-30.
+SERIAL = (18264, 73415)
 #: Dates are batches if they have on average `OF_FEW` samples or more, if there are at most `FEW`
 #: dates; otherwise `OF_MORE`.
 FEW, OF_FEW, OF_MORE = 20, 3, 10
@@ -92,6 +96,31 @@ def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = L
         f"{counts.sum():,} samples, so each would be its own {group}. Convert them to numbers of "
         f"{units}: {column.rewritten(days_of(formats[0]))}{which}. If they are names, "
         f"{remedy}.{century}"
+    )
+
+
+def serial_days(texts: Iterable[str], numbers: Iterable[float]) -> str:
+    """Return a pandas expression for dates of which some are numbers of days, as Excel has them.
+
+    It counts days since 1899-12-30. It is "" if `texts` are not dates of one format, or if
+    `numbers` are not all days of 1950 to 2100.
+
+    >>> import pandas as pd
+    >>> dates = ["14/03/2019", "43539"]
+    >>> eval(serial_days(dates[:1], [43539]).format(p="pd", v="pd.Series(dates)")).tolist()
+    [43538.0, 43539.0]
+    >>> serial_days(["14/03/2019"], [1.5]), serial_days(["abc"], [43539])
+    ('', '')
+    """
+    formats = date_formats(np.array(list(texts), dtype=object))
+    days = np.array(list(numbers), dtype=np.float64)
+    are_days = (days == np.floor(days)) & (days >= SERIAL[0]) & (days <= SERIAL[1])
+    if not formats or formats[0] in (*CLOCK, *OTHERS) or not (days.size and are_days.all()):
+        return ""
+    date = f"{{p}}.to_datetime({{v}}, format={formats[0]!r}, errors='coerce')"
+    return (
+        f"{{p}}.to_numeric({{v}}, errors='coerce').fillna(({date} - {{p}}.Timestamp('1899-12-30'))"
+        ".dt.days)"
     )
 
 

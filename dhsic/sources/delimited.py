@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import re
 import shlex
-from codecs import getincrementaldecoder
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader, BytesIO, TextIOWrapper
@@ -286,6 +286,18 @@ class Delimited:
         with self.file.open("rb") if self._fetched is None else BytesIO(self._fetched) as raw:
             yield decompressed(raw, self.path)
 
+    def short_line(self, line: int, fields: list[str]) -> InputError:
+        """Return the error for a line with fewer fields than the header."""
+        if fields and fields[0].lstrip().startswith("#"):
+            return self.refused(
+                f"line {line} begins with #, so it looks like a comment among the rows. Remove "
+                "this line, and others like it."
+            )
+        return self.refused(
+            f"line {line} has {len(fields)} fields instead of {self.width}. Write NA, or nothing "
+            "between separators, for missing values."
+        )
+
     def formula_advice(self) -> str:
         """Return the end of a message with a command, if fields are formulas; otherwise ""."""
         with self._as_written() as lines:
@@ -302,10 +314,15 @@ class Delimited:
         """Open the file as lines of text; InputError if it is binary."""
         with self._bytes() as file:
             stream: Any = file if hasattr(file, "peek") else BufferedReader(file)
-            if b"\0" in stream.peek(HEAD)[:HEAD]:
+            head = stream.peek(HEAD)[:HEAD]
+            if b"\0" in head:
+                order = (
+                    "" if head[:2] in (BOM_UTF16_BE, BOM_UTF16_LE) else "LE" if head[0] else "BE"
+                )
                 raise self.refused(
                     "it is UTF-16, or not a text file (perhaps a workbook). Save it as text in "
-                    "UTF-8; to convert a table from UTF-16: iconv -f UTF-16 -t UTF-8 FILE > NEW."
+                    f"UTF-8; to convert a table from UTF-16: iconv -f UTF-16{order} -t UTF-8 FILE "
+                    "> NEW."
                 )
             yield TextIOWrapper(stream, "utf-8-sig")
 

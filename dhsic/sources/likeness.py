@@ -27,6 +27,8 @@ _WAYS: dict[str, Callable[[str], str]] = {
         flags=re.IGNORECASE,
     ),
 }
+#: A long number as spreadsheets show it.
+_SCIENTIFIC = re.compile(r"\d(\.\d+)?[Ee]\+?\d+")
 #: Spelling difference: one side prefixes names with the family id.
 _FAMILY = "the part before '_', such as a FID"
 #: Spelling difference: names of one side are longer, such as the ids of samples or aliquots, which
@@ -51,6 +53,25 @@ def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     """
     strangers, known = list(dict.fromkeys(names)), set(ours)
     strangers = [name for name in strangers if name not in known]
+    if rounded := _rounded(strangers, known):
+        return rounded
+
+    pairs = _matches(strangers, known)
+    way = max(pairs, key=lambda way: len(pairs[way]))
+    if not pairs[way]:
+        return "", 0
+    theirs, our = pairs[way][0]
+    if way in (_FAMILY, _LONGER) and (several := _ambiguous([one for one, _ in pairs[way]], known)):
+        theirs, full = next(iter(several.items()))
+        listed = " and ".join(map(repr, full[:2])) + ", ..." * (len(full) > 2)
+        several_names = f"{theirs!r} is a part of several names in the data ({listed})"
+        return f"{several_names}, so full names are needed.", len(pairs[way])
+    sentence = f"They differ only in {way}: for example, {theirs!r} is {our!r} in the data."
+    return sentence, len(pairs[way])
+
+
+def _matches(strangers: list[str], known: set[str]) -> dict[str, list[tuple[str, str]]]:
+    """Return the pairs of names that each kind of change makes equal."""
 
     def matched(change: Callable[[str], str]) -> list[tuple[str, str]]:
         by_changed = {change(name): name for name in known}
@@ -65,20 +86,25 @@ def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
         first = _beginning(mark, 1)
         if len({name.removeprefix(first(name)) for name in known}) == 1:  # such as "-1" of cells
             pairs[_LONGER] = max(pairs.get(_LONGER, []), matched(first), key=len)
-    way = max(pairs, key=lambda way: len(pairs[way]))
-    if not pairs[way]:
+    if not any(pairs.values()):
         pairs["several details of spelling"] = matched(_changed_in_all_ways)
-        way = "several details of spelling"
-    if not pairs[way]:
-        return "", 0
-    theirs, our = pairs[way][0]
-    if way in (_FAMILY, _LONGER) and (several := _ambiguous([one for one, _ in pairs[way]], known)):
-        theirs, full = next(iter(several.items()))
-        listed = " and ".join(map(repr, full[:2])) + ", ..." * (len(full) > 2)
-        several_names = f"{theirs!r} is a part of several names in the data ({listed})"
-        return f"{several_names}, so full names are needed.", len(pairs[way])
-    sentence = f"They differ only in {way}: for example, {theirs!r} is {our!r} in the data."
-    return sentence, len(pairs[way])
+    return pairs
+
+
+def _rounded(strangers: list[str], known: Iterable[str]) -> tuple[str, int] | None:
+    """Return the result of `difference` for long numbers that a spreadsheet shortened, or None.
+
+    >>> _rounded(["1.63E+05"], ["163000"])[0][:60]
+    "'1.63E+05' is a number as spreadsheets shorten it, so digits"
+    """
+    rounded = [name for name in strangers if _SCIENTIFIC.fullmatch(name)]
+    if 2 * len(rounded) < max(1, len(strangers)) or not any(map(str.isdecimal, known)):
+        return None
+    sentence = (
+        f"{rounded[0]!r} is a number as spreadsheets shorten it, so digits may be lost. Export the "
+        "names again, as text."
+    )
+    return sentence, len(rounded)
 
 
 #: Changes of a name s, by their Python expressions.

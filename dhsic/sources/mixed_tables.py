@@ -228,10 +228,7 @@ class _TextColumns:
         """Yield the fields of each row; InputError if their number is wrong."""
         for line, fields in self.text.rows():
             if len(fields) != self.text.width:
-                raise self.text.refused(
-                    f"line {line} has {len(fields)} fields instead of {self.text.width}. Write NA, "
-                    "or nothing between separators, for missing values."
-                )
+                raise self.text.short_line(line, fields)
             yield fields
 
     def _first_repeats(self) -> bool:

@@ -686,10 +686,7 @@ class TextTable:
     def _check_width(self, line: int, fields: list[str]) -> None:
         if len(fields) != self.text.width:
             self._check_notes(line, fields)
-            raise self.text.refused(
-                f"line {line} has {len(fields)} fields instead of {self.text.width}. Write NA, "
-                "or nothing between separators, for missing values."
-            )
+            raise self.text.short_line(line, fields)
 
     def _check_notes(self, line: int, fields: list[str]) -> None:
         """Refuse notes below the rows: text in few fields, from a line to the end of the file."""
