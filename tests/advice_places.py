@@ -218,6 +218,7 @@ FOLLOWED = {
     **dict.fromkeys(functions(ON_CATEGORIES), "test_text_categories.py"),
     **dict.fromkeys(functions(ON_REGIONS), "test_region.py"),
     "cli/gwas_ssf.py:check_ssf": "test_gwas_ssf.py",
+    "cli/job.py:SelectJob._check_covariates": "test_units_and_signs.py",
     "results/tables.py:_warn_of_list": "test_lists.py",
     "get.py:_members": "test_get.py",
     "get.py:rank_genes_groups_like": "test_get.py",

@@ -176,3 +176,12 @@ def test_a_comment_among_rows_is_named(tmp_path, monkeypatch):
     (tmp_path / "c.csv").write_text("".join([*lines[:30], "# plate 2\n", *lines[30:]]))
     said = told(run("test", "c.csv", "--labels", "l.csv", "--target", "y", code=2))
     assert "line 31 begins with #, so it looks like a comment" in " ".join(said.split())
+
+
+def test_a_column_passed_as_a_table_of_covariates_is_a_covariate(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_tables(y=Y, age=AGES)
+    words = ("x.csv", "--labels", "l.csv", "--target", "y")
+    said = told(run("test", *words, "--covariates", "age", code=2))
+    option = re.search(r"pass (--covariate age)\.", " ".join(said.split()))[1].split()
+    assert best(*words, *option)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from dhsic.cli.label_levels import levels_by_target
@@ -578,6 +579,7 @@ class SelectJob:
             f"{option} applies to the rows of a table, but no table was passed; pass --labels "
             "FILE.",
         )
+        self._check_covariates()
         refuse(
             by_name and self.by_position,
             "--sample-column matches rows by name, and --by-position matches them by order; pass "
@@ -614,6 +616,16 @@ class SelectJob:
                 "`dhsic attach`.",
             )
         return self
+
+    def _check_covariates(self) -> None:
+        """Reject names of columns that were passed as tables of covariates."""
+        for table in (split_columns(spec)[0] for spec in self.covariates):
+            name = PurePath(table).name
+            if "://" not in table and "." not in name and not Path(table).exists():
+                raise InputError(
+                    f"There is no table {table}. If {name!r} is a column of --labels or a variable "
+                    f"of the data, pass --covariate {shlex.quote(name)}."
+                )
 
     def check_read(self, out: str, option: str = "--out") -> None:
         """Reject an output path that is also an input of the run; `option` is its option."""
