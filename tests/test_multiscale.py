@@ -227,6 +227,17 @@ def test_p_values_of_noise_are_uniform(target, kind):
 # What is seen -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("effect_of", "shape"),
+    [((0, 1, 2), "linear"), ((0, 0, 3), "monotone"), ((0, -0.1, 3), "monotone"),
+     ((0, 2, 2.2), "monotone"), ((0, 2, 0), "turning")],
+)  # fmt: skip
+def test_shapes_of_genotypes(rng, effect_of, shape):
+    dosages = rng.binomial(2, 0.45, (1000, 5)).astype(np.int8)
+    y = np.array(effect_of)[dosages[:, 2]] + rng.standard_normal(1000)
+    assert dhsic.test_features(dosages, y).shapes[2] == shape
+
+
 @pytest.mark.parametrize("shape", SHAPED)
 @pytest.mark.parametrize("classes", [False, True])
 def test_every_shape_is_first_of_many(rng, shape, classes):

@@ -170,7 +170,7 @@ def shapes_of_levels(functions: Float, table: Float) -> Float:
     s = np.square(table).sum(axis=1).argmax(axis=1)
     own = np.take_along_axis(table, s[:, None, None], axis=2)[..., 0]  # (c, 2)
     curve = np.einsum("cr,crq->cq", own, functions)
-    steps = np.diff(curve, axis=1)
+    steps = np.diff(curve[:, :3], axis=1)  # categories may have more levels, but no shape
     smaller, larger = np.sort(np.abs(steps), axis=1).T
     turns = (steps[:, 0] * steps[:, 1] < 0) & (smaller > GOES_BACK * larger)
     is_line = np.square(own[:, 1]) <= PART_OF_SHAPE
