@@ -133,7 +133,9 @@ def feature_places(
     The data need not contain the other features of the result, if features have names.
     """
     n, d = result.sizes["features"], source.n_features
+    which = np.arange(n) if features is None else features
     at = result[STORED].to_numpy() if STORED in result.coords else np.arange(n)
+    chosen: Index = at[which]
     names = source.feature_names()
     if NAME not in result.coords or names is None:
         left_out = int(result.attrs.get("n_features_filtered", 0))
@@ -142,11 +144,11 @@ def feature_places(
                 f"The result has {n + left_out} features, but the data have {d}, and they cannot "
                 "be matched because feature names are missing. Pass the data of the selection."
             )
-        return at if features is None else at[features]
+        return chosen
     mine, theirs = (pd.Index([*map(str, of)]) for of in (result[NAME].to_numpy(), names))
     if at.max() < d and mine.equals(theirs[at]):
-        return at if features is None else at[features]
-    mine = mine if features is None else mine[features]
+        return chosen
+    mine = mine[which]
     there = np.flatnonzero(theirs.isin(mine))
     if not (mine.is_unique and theirs[there].is_unique):
         raise InputError(

@@ -210,7 +210,7 @@ ON_CATEGORIES = """
 #: Advice about pictures of p-values.
 ON_REGIONS = """
     cli/plot.py: _check_picture _drawn _run_of
-    cli/stores.py: export
+    cli/export.py: export
     plot/region.py: _axes_below _lead_of
 """
 

@@ -55,6 +55,15 @@ COMPARED = (1, 2, 5, 10, 20, 50)
 CLEARLY = 2.0
 
 
+def compared(n: int) -> list[int]:
+    """Numbers of first features for which orders of n features are compared.
+
+    >>> compared(30), compared(1)
+    ([1, 2, 5, 10], [1])
+    """
+    return [k for k in COMPARED if 2 * k <= n] or [1]
+
+
 def ridge_order(
     G: Float, B: Float, penalty: float, n_samples: int, codes: Index | None = None
 ) -> tuple[Index, Float]:
@@ -233,7 +242,7 @@ class Explained:
         """
         n = len(alone)
         error_pairs = []
-        for k in [k for k in COMPARED if 2 * k <= n] or [1]:
+        for k in compared(n):
             first, other = np.sort(alone[:k]), np.sort(given_others[:k])
             is_same = np.array_equal(first, other)
             if codes is not None:

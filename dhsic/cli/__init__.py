@@ -586,7 +586,7 @@ _add(
     """,
 )
 _add(
-    "stores.export",
+    "export.export",
     click.Argument(["result"], type=PATH),
     with_changes(OUT, required=True, section="Options"),
     *(

@@ -43,6 +43,7 @@ from dhsic.sources.marked_numbers import (
     begin_with_numbers,
     numbers_of,
 )
+from dhsic.sources.odd_fields import OddFields
 from dhsic.sources.opening import is_table
 from dhsic.sources.sentinels import written
 from dhsic.sources.text_features import ticks
@@ -175,33 +176,37 @@ def _refuse_mixed(job: SelectJob, name: str, values: Array, place: Callable[[int
     odd = text_among_numbers(f"labels {name!r}", name, values, place)
     if not odd.are_few:
         return
-    markers = odd.limits or odd.markers
-    na = " ".join(f"--na {shlex.quote(text)}" for text in markers)
-    remedy = f"If these are missing, pass {na} --drop-missing; else correct" if na else "Correct"
-    remedy += " them; or, if labels are classes,"
-    if begin_with_numbers(odd.places):
-        remedy = (
-            "The others have no unit or mark. Write all of them in one unit, as numbers without "
-            "it. If labels are classes,"
-        )
     column = WrittenColumn(f"labels {name!r}", name, job.labels or job.data_name)
     numbers = [float(text) for text in map(str, values.tolist()) if is_numeral(text)]
-    if change := serial_days(odd.places, numbers):
-        remedy = (
-            "The numbers are dates too: Excel stores the number of days since 1899-12-30. As "
-            f"numbers of days: {column.rewritten(change)}. If labels are classes,"
-        )
+    raise InputError(
+        f"{odd.n_present - odd.n_odd:,} labels of {name!r} are numbers, and {odd.n_odd:,} are not: "
+        f"{odd.listed}. {_remedy_for(odd, column, numbers)} pass --label-kernel multiclass."
+    )
+
+
+def _remedy_for(odd: OddFields, column: WrittenColumn, numbers: Sequence[float]) -> str:
+    """Return advice on text among the `numbers` of a column, up to "if labels are classes,"."""
+    markers = odd.limits or odd.markers
+    na = " ".join(f"--na {shlex.quote(text)}" for text in markers)
     if odd.limits:
         lowest = "lowest" if odd.limits[0][0] == "<" else "highest"
-        remedy = (
+        return (
             f"{odd.limits[0]!r} means that a value is beyond a limit. Write numbers instead: "
             f"{column.rewritten(AT_LIMIT)} {ABOUT_LIMITS}. {na} --drop-missing would exclude those "
             f"samples, which have the {lowest} values. If labels are classes,"
         )
-    raise InputError(
-        f"{odd.n_present - odd.n_odd:,} labels of {name!r} are numbers, and {odd.n_odd:,} are not: "
-        f"{odd.listed}. {remedy} pass --label-kernel multiclass."
-    )
+    if change := serial_days(odd.places, numbers):
+        return (
+            "The numbers are dates too: Excel stores the number of days since 1899-12-30. As "
+            f"numbers of days: {column.rewritten(change)}. If labels are classes,"
+        )
+    if begin_with_numbers(odd.places):
+        return (
+            "The others have no unit or mark. Write all of them in one unit, as numbers without "
+            "it. If labels are classes,"
+        )
+    remedy = f"If these are missing, pass {na} --drop-missing; else correct" if na else "Correct"
+    return f"{remedy} them; or, if labels are classes,"
 
 
 def refuse_marked(job: SelectJob, name: str, texts: Array) -> None:

@@ -11,7 +11,7 @@ from dhsic.cli.console import shown, tell
 from dhsic.cli.report import result_at
 from dhsic.errors import InputError
 from dhsic.plot import genome, qq, region
-from dhsic.plot.genome import P_VALUES
+from dhsic.plot.genome import p_value_of
 from dhsic.results.views import result_of_one
 from dhsic.sources.file_lists import expanded
 from dhsic.sources.variants import CONTIG
@@ -57,7 +57,9 @@ def _run_of(result: xr.Dataset, target: str | None) -> xr.Dataset:
     rank = result["rank"]
     if rank.ndim == 1:
         if target is not None:
-            raise InputError("--target: the result has one run. Leave it out.")
+            raise InputError(
+                "--target chooses one of several runs, but the result has one run. Leave it out."
+            )
         return result
     dim = rank.dims[0]
     names = [str(name) for name in result[dim].to_numpy()]
@@ -79,12 +81,10 @@ def _drawn(
         data = None if path is None else expanded(path)
         line = GENOME_WIDE if threshold is None else threshold
         return region(result, data=data, threshold=line, **of_region)
-    value = next((name for name in P_VALUES if name in result), None)
-    if value is None:
-        raise InputError("The result has no p-values. Pass a result of dhsic test.")
+    value = p_value_of(result)
     if kind == "qq":
         if threshold is not None:
-            raise InputError("--threshold: not for dhsic plot qq, which has no line. Leave it out.")
+            raise InputError("--threshold draws a line, but dhsic plot qq has none. Leave it out.")
         return qq(result[value])
     if threshold is None and CONTIG in result.coords:
         threshold = GENOME_WIDE

@@ -31,7 +31,7 @@ from dhsic.memory import human
 from dhsic.reports.sentences import costs_of, doubts_of, order_of
 from dhsic.results import tables
 from dhsic.results.files import from_table, load
-from dhsic.results.schema import left_out
+from dhsic.results.schema import PAIR_WITH, left_out
 from dhsic.results.tables import table_suffix
 from dhsic.results.views import partner_names, selected_lazily
 from dhsic.selection.multi_output import dimension_of, parts
@@ -343,8 +343,6 @@ def _names(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
 
 #: Beginnings of the description of scores that are losses of HSIC; the second in older results.
 LOSSES = ("decrease of HSIC", "by how much HSIC falls")
-#: Column of the feature with which one acts together.
-PAIR = "pair_with"
 #: Columns of text.
 WORDS = ("shape", "gene", "gene_distance")
 
@@ -368,8 +366,10 @@ def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
         for name, spec in specs.items()
         if name in chosen
     }
-    partners = partner_names(chosen, chosen[PAIR][at].to_numpy()) if PAIR in chosen else []
-    return numbers | words | ({PAIR: partners} if any(partners) else {})
+    if PAIR_WITH not in chosen:
+        return numbers | words
+    partners = partner_names(chosen, chosen[PAIR_WITH][at].to_numpy())
+    return numbers | words | ({PAIR_WITH: partners} if any(partners) else {})
 
 
 def _without_dependence(scores: Array, width: int) -> list[str]:

@@ -1,7 +1,7 @@
-"""Commands that write a store: `dhsic simulate`, `dhsic convert` and `dhsic export`.
+"""Commands that write a store: `dhsic simulate` and `dhsic convert`.
 
 `simulate` writes genotypes and a trait with known causal variants. `convert` writes data as a store
-that is fast to read. `export` writes a result in another format.
+that is fast to read.
 """
 
 from __future__ import annotations
@@ -15,16 +15,11 @@ from typing import Any
 import click
 from tqdm import tqdm
 
-from dhsic.cli.console import counted, echo_json, say, seconds, shown, tell
+from dhsic.cli.console import counted, echo_json, say, seconds
 from dhsic.cli.job import SelectJob
-from dhsic.cli.out import check_out, is_same
-from dhsic.cli.report import result_at
 from dhsic.conversion import convert as write
 from dhsic.errors import InputError
-from dhsic.joins.genes import Genes
 from dhsic.memory import human, peak_bytes
-from dhsic.results.files import save
-from dhsic.results.nearest_genes import annotate as add_genes
 from dhsic.simulation import simulate_genotypes
 from dhsic.simulation.truth import truth_path
 from dhsic.sources.file_lists import expanded
@@ -119,18 +114,3 @@ def convert(
         f"{result.dtype}, chunks of {result.chunks[0]:,} features; {passes}, {took})\n"
         f"next\ndhsic inspect {shlex.quote(result.path)}"
     )
-
-
-def export(
-    *, result: str, out: str, selected_only: bool, force: bool, annotate: str | None
-) -> None:
-    """Write a result in another format."""
-    genes = None if annotate is None else Genes.read(annotate)
-    if is_same(result, out):
-        raise InputError(f"--out {out} is the result itself; pass another path.")
-    check_out(out, force=force, selected_only=selected_only)
-    loaded = result_at(result)
-    if genes is not None:
-        loaded = add_genes(loaded, genes)
-    save(loaded, out, overwrite=force, selected_only=selected_only)
-    tell(f"result in {shown(str(Path(out).absolute()))}")

@@ -331,7 +331,7 @@ def test_features(
     which, called = _features_left(features, given)
     if source.levels and not (features is None and is_multiscale and not loco):
         raise _categories_refused(source)
-    from dhsic.selectors.onepass import OnePass  # loads scikit-learn, which takes long
+    from dhsic.selectors.onepass import OnePass  # imported here because it loads slowly
 
     selector = OnePass(
         None,

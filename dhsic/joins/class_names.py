@@ -56,7 +56,7 @@ MAY_BE_CLASS = frozenset(
         *("qns", "xxx", "dk", NUMBER_AMONG_WORDS),
     )
 )
-#: Numbers that surveys write for a missing value (9, 88, 999), as text.
+#: Numbers that surveys and programs write for a missing value (9, 88, 999, -666), as text.
 CODE = re.compile(r"([789])\1*(\.0*)?|-(?!(1|9+)(\.0*)?$)\d+(\.0*)?")
 #: Numbers that are no such words: codes of classes, which may stand beside names; and -9, -99, ...,
 #: which are refused in any column (`dhsic.joins.text.codes_in`).

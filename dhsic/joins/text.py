@@ -227,13 +227,13 @@ def check_numbers(name: str, labels: Array, values: Array) -> None:
     if labels.dtype.kind != "f":
         odd = sorted({t for t in text[there] if not is_numeral(t)})
         n_written = sum(WRITTEN.fullmatch(t) is not None for t in text[there])
-        n_percent = sum(t.endswith("%") for t in text[there])
-        fractions = (
-            " If numbers without a percent sign are fractions, divide the others by 100."
-            if 0 < n_percent < there.sum()
-            else ""
-        )
         if any(map(WRITTEN.fullmatch, odd)) and n_written > MOST_WRITTEN * there.sum():
+            n_percent = sum(t.endswith("%") for t in text[there])
+            fractions = (
+                " If numbers without a percent sign are fractions, divide the others by 100."
+                if 0 < n_percent < there.sum()
+                else ""
+            )
             raise InputError(
                 f"Labels of {name!r} look like numbers, but some cannot be read "
                 f"({abbreviate(odd)}). Write numbers with decimal points, without percent signs "

@@ -449,11 +449,10 @@ class Largest(AbstractPass):
                 n_lost += self._lost(first, right.side, narrow, reaches)
             is_sampled = np.zeros(fit.is_told.shape, dtype=bool)
             is_sampled.flat[np.flatnonzero(fit.is_told)[:: self.every]] = True
+            of_rows = of_all.take(rows)
             for at in blocks_of(fit.left.shape, n):
-                products = ResidualProducts.of(
-                    of_all.take(rows).take(at[0]), other.take(at[1]), fit.part(at), self.columns,
-                    n_labels, room,
-                )  # fmt: skip
+                sides = of_rows.take(at[0]), other.take(at[1])
+                products = ResidualProducts.of(*sides, fit.part(at), self.columns, n_labels, room)
                 rough = products.rough_shares()
                 top = np.maximum(top, rough.max(axis=(0, 1)))
                 j, k, of = np.nonzero((rough >= NEAR * top) & (rough > 0))

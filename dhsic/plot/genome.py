@@ -86,7 +86,7 @@ def genome(
         ax.scatter(x[at], heights[at], s=3, color=colour, linewidths=0, rasterized=True)
     at = np.flatnonzero(chosen)
     if at.size:
-        label = f"{at.size:,} {of_selected(result).replace('of ', 'with ')}"
+        label = f"{at.size:,} {of_selected(result)}"
         points = ax.scatter(
             x[at],
             heights[at],
@@ -116,6 +116,14 @@ def genome(
     if value in P_VALUES:
         ax.set_ylim(bottom=-0.02 * ax.get_ylim()[1])
     return ax
+
+
+def p_value_of(result: xr.Dataset) -> str:
+    """Name of the variable with the p-values of features; InputError if there is none."""
+    name = next((name for name in P_VALUES if name in result), None)
+    if name is None:
+        raise InputError("The result has no p-values. Pass a result of dhsic test.")
+    return name
 
 
 def value_heights(values: Array, value: str) -> Float:

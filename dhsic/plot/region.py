@@ -18,7 +18,7 @@ from dhsic.errors import InputError
 from dhsic.joins.genes import Genes
 from dhsic.passes.linkage import linkage_with
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, names
-from dhsic.plot.genome import P_VALUES, VALUES, value_heights
+from dhsic.plot.genome import VALUES, p_value_of, value_heights
 from dhsic.results.tables import variant_ids
 from dhsic.results.views import result_of_one
 from dhsic.runtime import choose_runtime
@@ -143,10 +143,7 @@ class _Region:
                 "A region plot needs the chromosome and position of each feature, which the result "
                 "does not have. Use the result for data with positions of variants."
             )
-        value = next((name for name in P_VALUES if name in result), None)
-        if value is None:
-            raise InputError("The result has no p-values. Pass a result of dhsic test.")
-        p = result[value].to_numpy()
+        p = result[p_value_of(result)].to_numpy()
         best = _lead_of(result, lead, p)
         contigs, positions = result[CONTIG].to_numpy(), result[POSITION].to_numpy()
         here, width = int(positions[best]), round(1000 * kb)

@@ -35,6 +35,7 @@ from dhsic.reports.sentences import (
 )
 from dhsic.results import tables
 from dhsic.results.nearest_genes import DISTANCE
+from dhsic.results.schema import PAIR_WITH
 from dhsic.results.views import of_selected, pairs_of, partner_names, result_of_one
 from dhsic.selection.loci import LOCUS, loci_table
 from dhsic.selection.multi_output import dimension_of, parts
@@ -317,8 +318,8 @@ def _table(result: xr.Dataset, best: Index) -> dict[str, list[Any]]:
     several = {name: of for name, of in lists.items() if any(v not in (None, "") for v in of)}
     if DISTANCE in several:  # -1 marks features without a gene
         several[DISTANCE] = [None if v < 0 else v for v in several[DISTANCE]]
-    if "pair_with" in several:
-        several["pair_with"] = partner_names(result, np.array(several["pair_with"]))
+    if PAIR_WITH in several:
+        several[PAIR_WITH] = partner_names(result, np.array(several[PAIR_WITH]))
     return {"index": [int(i) for i in best], **several}
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from dhsic.algorithms.ridge import compared
 from dhsic.engines.refine import in_low_rank, is_lazy
 from dhsic.results.views import LEVEL, inflation_sentence
 from dhsic.selection.loci import LOCUS, loci_table
@@ -29,8 +30,6 @@ LEAST_TOLD = 0.01
 MOST_NAMED = 3
 #: Maximum number of lead variants of loci that are listed.
 MOST_LEADS = 5
-#: Features of which `explained_alone` and `explained_given_others` are means.
-FIRST_FEATURES = "The first features (on average over the first 1, 2, 5, 10, 20 and 50)"
 
 
 def _real(result: xr.Dataset) -> Iterator[str]:
@@ -189,17 +188,19 @@ def _final_ranking(result: xr.Dataset) -> Iterator[str]:
             )
         return
     if n:
+        *some, last = map(str, compared(n))
+        numbers = f"{', '.join(some)} and {last}" if some else last
         yield (
             f"Final ranking: the best {n:,} features were re-ranked jointly by ridge regression. "
-            f"{FIRST_FEATURES} explain {reranked} of the labels' variance in samples left out, and "
-            f"{alone} in the ranking by HSIC alone, which is used only if it is clearly better. "
-            "(--no-rerank always keeps the HSIC ranking.)"
+            f"The first features (mean over the first {numbers}) explain {reranked} of the labels' "
+            f"variance in samples left out; in the ranking by HSIC alone, {alone}. That ranking is "
+            "used only if it is clearly better. (--no-rerank always keeps it.)"
         )
     else:
         yield (
-            f"Final ranking: by HSIC. {FIRST_FEATURES} explain {alone} of the labels' variance in "
-            f"samples left out; re-ranked jointly by ridge regression, {reranked}. (--rerank uses "
-            "that ranking.)"
+            f"Final ranking: by HSIC. The first features explain {alone} of the labels' variance "
+            f"in samples left out; re-ranked jointly by ridge regression, {reranked}. (--rerank "
+            "uses that ranking.)"
         )
     if not {"q", "stability_threshold", "control"} & {*result, *about}:
         yield (

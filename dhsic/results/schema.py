@@ -208,8 +208,10 @@ def ranking(order: Index) -> Index:
     return ranks
 
 
-#: Variables that refer to other features, by their positions.
-PARTNERS = ("clumped_by", "pair_with")
+#: Variables that refer to other features, by their positions: the better feature with which one is
+#: redundant, and the feature with which one acts together.
+CLUMPED_BY, PAIR_WITH = "clumped_by", "pair_with"
+PARTNERS = (CLUMPED_BY, PAIR_WITH)
 
 
 @dataclass(frozen=True)

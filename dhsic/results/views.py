@@ -69,7 +69,7 @@ def of_tests(result: xr.Dataset) -> xr.Dataset:
 def of_selected(result: xr.Dataset) -> str:
     """Label of the selected features, for messages."""
     by = result.attrs.get("selected_by")
-    return "selected" if by is None else f"of {by}"
+    return "selected" if by is None else f"with {by}"
 
 
 def selected_features(result: Any) -> xr.Dataset:
