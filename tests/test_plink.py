@@ -1,10 +1,12 @@
 """Files of PLINK: the dosages of A1, names as tables have them, phenotypes by PLINK's rules."""
 
 import os
+import re
 import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
 from commands import run, selected, told
@@ -173,6 +175,43 @@ def test_tables_join_by_iid_and_by_families(tmp_path, monkeypatch):
     (tmp_path / "y.txt").write_text("\n".join(["#FID IID y", *rows]) + "\n")
     one = selected("x", *QUICK, "--labels", "y.txt", "--target", "y")["selected"]
     assert [row["name"] for row in one] == best
+
+
+@pytest.mark.parametrize("header", ["#IID\tSID", "#FID\tIID\tSID"])
+def test_samples_of_one_person_are_told_apart_by_their_sources(header, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people, sources = [f"p{i // 2}" for i in range(M)], [f"t{i % 2}" for i in range(M)]
+    ids = pd.DataFrame({"IID": people, "SID": sources})
+    if header.startswith("#FID"):
+        ids.insert(0, "FID", "0")
+    write_pgen(tmp_path / "x", CALLS)
+    ids.to_csv("x.psam", sep="\t", index=False, header=header.split("\t"))
+    assert dhsic.open_source("x").sample_names()[:3].tolist() == ["p0_t0", "p0_t1", "p1_t0"]
+    shuffled = ids.assign(y=Y).sample(frac=1, random_state=1)
+    shuffled.to_csv("y.tsv", sep="\t", index=False)
+    words = ("x.pgen", *QUICK, "--labels", "y.tsv", "--target", "y")
+    assert selected(*words)["selected"][0]["name"] == "rs6"
+    shuffled.drop(columns="SID").to_csv("y.tsv", sep="\t", index=False)
+    run("select", *words, code=2)
+    run("pca", "x.pgen", "--out", "pcs.tsv", "--components", "2")
+    assert {"IID", "SID"} <= {name.removeprefix("#") for name in pd.read_csv("pcs.tsv", sep="\t")}
+
+
+def test_a_table_of_other_sources_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ids = pd.DataFrame({"#IID": [f"p{i}" for i in range(M)], "SID": "tumor"})
+    write_pgen(tmp_path / "x", CALLS)
+    ids.to_csv("x.psam", sep="\t", index=False)
+    labels = ids.assign(y=Y).sample(frac=1, random_state=1)
+    words = ("x.pgen", *QUICK, "--labels", "y.tsv", "--target", "y")
+    for table in labels, labels.drop(columns="SID"):
+        table.to_csv("y.tsv", sep="\t", index=False)
+        assert selected(*words)["selected"][0]["name"] == "rs6"
+    labels.assign(SID="blood").to_csv("y.tsv", sep="\t", index=False)
+    said = " ".join(run("select", *words, code=2).stderr.split())
+    assert f"{M} of {M} samples have another SID than in the data (first: IID" in said
+    remedy = re.search(r"pass (--sample-column IID)", said)[1].split()
+    assert selected(*words, *remedy)["selected"][0]["name"] == "rs6"
 
 
 def test_inspect_says_what_files_hold(tmp_path):

@@ -34,7 +34,7 @@ from dhsic.joins.censoring import Censoring
 from dhsic.joins.covariates import design
 from dhsic.joins.dates import LETTER
 from dhsic.joins.environment import Environment
-from dhsic.joins.family_ids import check_families, family_ids
+from dhsic.joins.family_ids import check_families, plink_ids
 from dhsic.joins.frame_rows import names_to_match
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
 from dhsic.joins.level_names import check_level_names
@@ -366,10 +366,10 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
         except InputError as error:
             _refuse_turned(job, data, table, error)
             raise
-        if key_column is None and (ids := family_ids(data.source)) is not None:
-            families = data.filtered.samples_of(ids[0])
-            remedy = "pass --sample-column IID"
-            check_families(table.what, table.columns, order, families, remedy)
+        if key_column is None:
+            ids = plink_ids(data.source).items()
+            ours = {name: data.filtered.samples_of(each) for name, each in ids}
+            check_families(table.what, table.columns, order, ours, "pass --sample-column IID")
     is_by_name = bool(order.key)
     return order if is_by_name else replace(order, rows=data.filtered.samples_of(order.rows))
 

@@ -18,7 +18,7 @@ from dhsic.cli.console import counted, echo_json, heed_signals, say, seconds, sh
 from dhsic.cli.job import SelectJob
 from dhsic.cli.out import absolute, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
-from dhsic.joins.family_ids import family_ids
+from dhsic.joins.family_ids import plink_ids
 from dhsic.joins.labels import Labelled
 from dhsic.passes.call_counts import counting_on
 from dhsic.relatedness import ComponentsRequest
@@ -86,9 +86,11 @@ def pca(
 
 
 def _ids(source: AbstractSource, names: Array) -> dict[str, Array]:
-    """Columns of sample names in PLINK's format: FID and IID for PLINK files, otherwise IID.
+    """Columns of sample names in PLINK's format: FID, IID and SID for PLINK files, otherwise IID.
 
     `names` (m,) are used if the data are not PLINK files.
     """
-    ids = family_ids(source)
-    return {"#IID": names} if ids is None else {"#FID": ids[0], "IID": ids[1]}
+    ids = plink_ids(source)
+    columns = {name: ids[name] for name in ("FID", "IID", "SID") if name in ids}
+    first, *others = columns.items() if "FID" in ids or "SID" in ids else [("IID", names)]
+    return {f"#{first[0]}": first[1], **dict(others)}

@@ -1,7 +1,8 @@
-"""Family ids (FID) of a table, compared with those of PLINK data.
+"""Family ids (FID) and source ids (SID) of a table, compared with those of PLINK data.
 
-PLINK matches samples by FID and IID. Tables are matched by IID if it is unique, so a table of other
-people who have the same IIDs, such as 1, 2, 3, ..., would be matched without a word.
+PLINK matches samples by FID, IID and SID. Tables are matched by IID if it is unique, so a table of
+other people who have the same IIDs, such as 1, 2, 3, ..., would be matched without a word. So would
+a table of other samples of the same people.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from dhsic._typing import Array
 from dhsic.errors import InputError
-from dhsic.joins.keys import FAMILY, SAMPLE, as_text
+from dhsic.joins.keys import FAMILY, SAMPLE, SOURCE, as_text
 from dhsic.joins.table import RowOrder
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import plain
@@ -20,30 +21,40 @@ from dhsic.sources.joined import parts_of
 from dhsic.sources.plink import AbstractPlinkSource
 from dhsic.sources.views import whole_of
 
-#: FIDs that mean no family, as PLINK 2 writes them.
-NO_FAMILY = ("0", "")
+#: FIDs and SIDs that mean no family and no source, as PLINK 2 writes them.
+NONE = ("0", "")
+#: What samples with other ids may be, by the column of the ids.
+OTHERS = {"FID": "other people", "SID": "other samples of the same people"}
+
+
+def plink_ids(source: AbstractSource) -> dict[str, Array]:
+    """Return IID, FID and SID of all samples in the PLINK files of a source, as far as they exist.
+
+    The result is {} if no part of the source is a PLINK file.
+    """
+    for part in parts_of(source):
+        if ids := plink_ids(part.source):
+            return {name: part.samples_of(values) for name, values in ids.items()}
+    whole = whole_of(source)
+    return whole.files.ids() if isinstance(whole, AbstractPlinkSource) else {}
 
 
 def family_ids(source: AbstractSource) -> tuple[Array, Array] | None:
     """Return FID and IID of all samples in the files of a source; None if they have no FID."""
-    for part in parts_of(source):
-        ids = family_ids(part.source)
-        if ids is not None:
-            return part.samples_of(ids[0]), part.samples_of(ids[1])
-    whole = whole_of(source)
-    return whole.files.family_ids() if isinstance(whole, AbstractPlinkSource) else None
+    ids = plink_ids(source)
+    return (ids["FID"], ids["IID"]) if "FID" in ids else None
 
 
 def check_families(
     what: str,
     columns: Mapping[str, Array],
     order: RowOrder,
-    families: Array,
-    remedy: str,
+    ids: Mapping[str, Array],
+    remedy: str = "",
 ) -> None:
-    """Refuse a table in which samples have another FID than in the data.
+    """Refuse a table in which samples have another FID or SID than in the data.
 
-    FIDs that are 0, or the IID, name no family and are not compared.
+    Ids that are 0, or the IID, name no family or source and are not compared.
 
     Parameters
     ----------
@@ -53,26 +64,31 @@ def check_families(
         Columns of the table, (rows,) each.
     order : RowOrder
         Match of the rows to the samples.
-    families : (m,)
-        FIDs of the samples in the data.
+    ids : mapping
+        Columns FID and SID of the samples in the data, (m,) each, as far as they exist.
     remedy : str
-        Advice on how to match by IID alone.
+        Advice on how to match by IID alone, if not to drop the column.
     """
     by_name = {plain(name): name for name in columns}
-    if FAMILY not in by_name or [*map(plain, order.key)] != [SAMPLE]:
+    if SAMPLE not in map(plain, order.key):
         return
     has_row = order.rows >= 0
     rows = order.rows[has_row]
-    theirs, iids = (as_text(columns[by_name[name]])[rows] for name in (FAMILY, SAMPLE))
-    ours = as_text(families)[has_row]
-    are_named = ~np.isin(theirs, NO_FAMILY) & ~np.isin(ours, NO_FAMILY)
-    are_named &= (theirs != iids) & (ours != iids)
-    wrong = np.flatnonzero(are_named & (theirs != ours))
-    if wrong.size:
-        first = wrong[0]
-        raise InputError(
-            f"In {what}, {wrong.size:,} of {rows.size:,} samples have another FID than in the data "
-            f"(first: IID {iids[first]} has FID {theirs[first]} in the table and {ours[first]} in "
-            "the data), so they may be other people; PLINK would not match them. Correct the FIDs, "
-            f"or {remedy} to match by IID alone."
-        )
+    iids = as_text(columns[by_name[SAMPLE]])[rows]
+    for column, word in ("FID", FAMILY), ("SID", SOURCE):
+        if word not in by_name or word in map(plain, order.key) or column not in ids:
+            continue
+        theirs, ours = as_text(columns[by_name[word]])[rows], as_text(ids[column])[has_row]
+        are_named = ~np.isin(theirs, NONE) & ~np.isin(ours, NONE)
+        are_named &= (theirs != iids) & (ours != iids)
+        wrong = np.flatnonzero(are_named & (theirs != ours))
+        if wrong.size:
+            first = wrong[0]
+            is_dropped = len(order.key) > 1 or not remedy
+            how = f"drop the column {column}" if is_dropped else remedy
+            raise InputError(
+                f"In {what}, {wrong.size:,} of {rows.size:,} samples have another {column} than in "
+                f"the data (first: IID {iids[first]} has {column} {theirs[first]} in the table and "
+                f"{ours[first]} in the data), so they may be {OTHERS[column]}; PLINK would not "
+                f"match them. Correct the {column}s, or {how} to match without the {column}."
+            )

@@ -1,6 +1,7 @@
 """Keys of a table: columns of ids, or combinations of them, that identify its rows as samples.
 
-A key is a column, or FID and IID together. `dhsic.joins.table` decides which key is used.
+A key is a column, or two or three of FID, IID and SID together. `dhsic.joins.table` decides which
+key is used.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dhsic.sources.ids import NAMELESS, PARENTS, is_id, is_index, plain
 from dhsic.validation import is_numeral
 
 #: Names of the columns of PLINK files that identify a sample.
-FAMILY, SAMPLE, JOINED = "fid", "iid", "fidiid"
+FAMILY, SAMPLE, SOURCE, JOINED = "fid", "iid", "sid", "fidiid"
 
 
 def as_text(values: Any) -> Array:
@@ -77,7 +78,7 @@ def quoted(name: str) -> str:
 
 @dataclass(frozen=True)
 class Key:
-    """A possible match of the rows of a table to samples, by the names in one or two columns."""
+    """A possible match of the rows of a table to samples, by the names in one to three columns."""
 
     columns: tuple[str, ...]  # columns; the names are their joined values
     description: str  # of the columns, for messages
@@ -174,12 +175,14 @@ class Keys:
         yield from self._combined_keys()
 
     def _combined_keys(self) -> Iterator[Key]:
-        """Yield the key that joins FID and IID, if the table has both."""
-        fid, iid = self._called(FAMILY), self._called(SAMPLE)
-        if fid is not None and iid is not None:
-            pairs = zip(self.columns[fid], self.columns[iid], strict=True)
-            values = np.array([f"{family}_{sample}" for family, sample in pairs], dtype=object)
-            yield self._of((fid, iid), f"{fid!r} and {iid!r} as {fid}_{iid}", values)
+        """Yield the keys that join FID and IID, IID and SID, or all three columns."""
+        for names in (FAMILY, SAMPLE), (SAMPLE, SOURCE), (FAMILY, SAMPLE, SOURCE):
+            columns = tuple(column for name in names if (column := self._called(name)) is not None)
+            if len(columns) == len(names):
+                ids = zip(*(self.columns[column] for column in columns), strict=True)
+                values = np.array(["_".join(each) for each in ids], dtype=object)
+                listed = f"{', '.join(map(repr, columns[:-1]))} and {columns[-1]!r}"
+                yield self._of(columns, f"{listed} as {'_'.join(columns)}", values)
 
     def _twice(self, keys: list[Key]) -> Iterator[Key]:
         """Yield keys for doubled ids (``id_id``), as written by tools for data without families."""
@@ -199,7 +202,7 @@ class Keys:
                 yield self._of(key.columns, f"{key.description} written twice", twice)
 
     def _of(self, columns: tuple[str, ...], description: str, values: Array) -> Key:
-        """Create a key from the names (rows,) in one or two columns."""
+        """Create a key from the names (rows,) in one to three columns."""
         at = self._index.get_indexer(pd.Index(values, dtype=object))
         return Key(columns, description, values, at.astype(np.int64), len(self.ours))
 

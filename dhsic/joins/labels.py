@@ -19,7 +19,7 @@ from dhsic.joins.blocks import BlockNames
 from dhsic.joins.censoring import Censoring, columns_of_labels, with_censoring
 from dhsic.joins.covariates import covariates_of, design_of, warn_of_codes
 from dhsic.joins.environment import Environment, named_columns
-from dhsic.joins.family_ids import check_families, family_ids
+from dhsic.joins.family_ids import check_families, plink_ids
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
 from dhsic.joins.frame_rows import (
@@ -372,10 +372,10 @@ class _Rows:
             if is_of_all or by_position or ours is None or names_of(labels) is None:
                 return _remaining_rows(values, what, filtered, n_samples)
             return values  # their names are those of the remaining samples, in the same order
-        if (ids := family_ids(self.source)) is not None:
+        if ids := plink_ids(self.source):
             columns = {str(name): np.asarray(labels[name]) for name in id_columns(labels)}
-            families = filtered.samples_of(ids[0])
-            check_families(what, columns, order, families, "drop the column FID")
+            ids = {name: filtered.samples_of(each) for name, each in ids.items()}
+            check_families(what, columns, order, ids)
         self.notes.append(f"{what}: {order.note}")
         return order.take(values)
 

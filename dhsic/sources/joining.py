@@ -489,8 +489,9 @@ def _without_families(
         return parts, names
     plink, own = wholes[first], {*known[first]}
     assert isinstance(plink, AbstractPlinkSource), "it was chosen as one"
-    families = plink.files.family_ids()
-    iid_of = {} if families is None else {f"{f}_{i}": i for f, i in zip(*families, strict=True)}
+    ids = plink.files.ids()
+    pairs = zip(ids["FID"], ids["IID"], strict=True) if "FID" in ids else ()
+    iid_of = {f"{family}_{iid}": iid for family, iid in pairs}
     parts, renamed = [*parts], list[str]()
     for i, each in known.items():
         if isinstance(wholes[i], AbstractPlinkSource):  # a .fam in which IIDs repeat

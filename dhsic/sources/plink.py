@@ -99,17 +99,24 @@ class Fileset:
         return cls(calls, variants, samples)
 
     def sample_names(self) -> Array:
-        """Return the IIDs of the samples; if some repeat, FID_IID for all, as in PLINK's VCF."""
-        table = _table(self.samples, ("IID",), ("FID",))
-        iid = table["IID"]
-        if "FID" not in table or pd.Index(iid).is_unique:
-            return iid
-        return np.array([f"{a}_{b}" for a, b in zip(table["FID"], iid, strict=True)], dtype=object)
+        """Return the IIDs of the samples; if some repeat, names joined as in PLINK's VCF.
 
-    def family_ids(self) -> tuple[Array, Array] | None:
-        """Return FID and IID of the samples; None if the table has no FID."""
-        table = _table(self.samples, ("IID",), ("FID",))
-        return (table["FID"], table["IID"]) if "FID" in table else None
+        They are the first of FID_IID, IID_SID and FID_IID_SID that differ between all samples, or
+        the last whose columns exist.
+        """
+        table = self.ids()
+        names = table["IID"]
+        for columns in ("FID", "IID"), ("IID", "SID"), ("FID", "IID", "SID"):
+            if pd.Index(names).is_unique:
+                break
+            if set(columns) <= table.keys():
+                ids = zip(*(table[column] for column in columns), strict=True)
+                names = np.array(["_".join(each) for each in ids], dtype=object)
+        return names
+
+    def ids(self) -> dict[str, Array]:
+        """Return the column IID of the samples, and FID and SID if the table has them."""
+        return _table(self.samples, ("IID",), ("FID", "SID"))
 
     def sex(self) -> Array | None:
         """SEX of the samples, (m,) text; None if the table has no such column."""
