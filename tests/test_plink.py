@@ -214,6 +214,38 @@ def test_a_table_of_other_sources_is_refused(tmp_path, monkeypatch):
     assert selected(*words, *remedy)["selected"][0]["name"] == "rs6"
 
 
+@pytest.mark.parametrize("rows", [slice(None), slice(5, 6)])
+def test_ids_with_blanks_are_read_if_tabs_separate_columns(rows, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = np.array([f"p{i}" for i in range(M)], dtype=object)
+    names[rows] = [f"of {name}" for name in names[rows]]
+    write_plink(tmp_path / "x", CALLS)
+    lines = [["f", name, "0", "0", "1", str(y + 1)] for name, y in zip(names, Y, strict=True)]
+    Path("x.fam").write_text("".join("\t".join(line) + "\n" for line in lines))
+    assert dhsic.open_source("x").sample_names().tolist() == names.tolist()
+    table = pd.DataFrame({"IID": names, "y": Y}).sample(frac=1, random_state=1)
+    table.to_csv("y.tsv", sep="\t", index=False)
+    for words in ("--target", "PHENO"), ("--labels", "y.tsv", "--target", "y"):
+        assert selected("x.bed", *QUICK, *words)["selected"][0]["name"] == "rs6"
+    Path("x.fam").write_text("".join(" ".join(line) + "\n" for line in lines))
+    with pytest.raises(DataError, match=rf"Line {1 + range(M)[rows][0]} of .* contains a blank"):
+        dhsic.open_source("x").sample_names()
+
+
+def test_variants_with_blanks_are_read_if_tabs_separate_columns(tmp_path):
+    path = write_plink(tmp_path / "x", CALLS)
+    table = tmp_path / "x.bim"
+    rows = [line.split() for line in table.read_text().splitlines()]
+    rows[4][1] = "rs 4"
+    table.write_text("".join("\t".join(row) + "\n" for row in rows))
+    source = dhsic.open_source(path)
+    assert source.feature_names()[4] == "rs 4"
+    assert source.feature_coords()["variant_position"].tolist() == [int(row[3]) for row in rows]
+    table.write_text("".join(" ".join(row) + "\n" for row in rows))
+    with pytest.raises(DataError, match=r"Line 5 of .* more fields than the columns CHROM, ID"):
+        dhsic.open_source(path).feature_names()
+
+
 def test_inspect_says_what_files_hold(tmp_path):
     path = write_plink(tmp_path / "x", CALLS, phenotype=[f"{i % 5}.5" for i in range(M)])
     told = " ".join(run("inspect", path).stdout.split())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ SUFFIXES = {
 #: Columns of tables without a header; a .bim with 5 columns has no centimorgans.
 BIM, BIM_SHORT = ("CHROM", "ID", "CM", "POS", "ALT", "REF"), ("CHROM", "ID", "POS", "ALT", "REF")
 FAM = ("FID", "IID", "PAT", "MAT", "SEX", "PHENO")
+#: Name of a column after the last one, which is empty unless a row has too many fields.
+TOO_MANY = "\0"
 #: First bytes of a .bed: magic number, then the flag of variant-major order.
 MAGIC, BY_VARIANT, BY_SAMPLE = b"\x6c\x1b", 1, 0
 HEADER = 3
@@ -186,13 +189,14 @@ def _parts_of_table(
     path: Path, wanted: tuple[str, ...], more: tuple[str, ...] = ()
 ) -> Iterator[dict[str, Array]]:
     """Read columns of a table as text, `STRETCH` rows at a time; see `_table`."""
-    n_skipped, names = 0, list[str]()
+    n_skipped, header, first = 0, "", ""
     for line in _lines(path):
         if not line.startswith("#"):
-            names = names or _headless(path, len(line.split()))
+            first = line
             break
         n_skipped += 1
-        names = [] if line.startswith("##") else line.removeprefix("#").split()
+        header = "" if line.startswith("##") else line.removeprefix("#")
+    names, separator = _layout(path, header, first)
     some = [name for name in (*wanted, *more) if name in names]
     lacking = [name for name in wanted if name not in names]
     if lacking:
@@ -200,15 +204,22 @@ def _parts_of_table(
             f"{path} has no column {', '.join(lacking)}; its columns are {', '.join(names)}. "
             "Restore its header, or write it again."
         )
+    if len(re.split(separator, first.strip())) > len(names):
+        raise _too_many(path, n_skipped + 1, names)
     try:
         with pd.read_csv(
-            path, sep=r"\s+", header=None, names=names, usecols=some, skiprows=n_skipped,
+            path, sep=separator, header=None, names=[*names, TOO_MANY], skiprows=n_skipped,
             dtype=str, na_filter=False, index_col=False, chunksize=STRETCH,
         ) as frames:  # fmt: skip
             for number, frame in enumerate(frames):
                 columns = {name: frame[name].to_numpy(dtype=object) for name in some}
                 _check_fields(path, columns, names, number * STRETCH)
+                long = np.flatnonzero(frame[TOO_MANY] != "")
+                if long.size:
+                    raise _too_many(path, number * STRETCH + n_skipped + long[0] + 1, names)
                 yield columns
+    except DataError:
+        raise
     except ValueError as error:  # errors of pandas, and text that is not UTF-8
         raise DataError(f"{path} cannot be read as a table: {error}. Correct that line.") from error
 
@@ -222,6 +233,29 @@ def _check_fields(path: Path, columns: Mapping[str, Array], names: list[str], st
                 f"Row {start + short[0] + 1} of {path} has no {name}: it has fewer fields than the "
                 f"columns {', '.join(names)}. Correct it, or write the file again."
             )
+
+
+def _too_many(path: Path, line: int, names: list[str]) -> DataError:
+    """Return the error that a line of a table has more fields than columns."""
+    return DataError(
+        f"Line {line} of {path} has more fields than the columns {', '.join(names)}, perhaps "
+        "because an id contains a blank. Separate the columns of all lines by tabs, or replace the "
+        "blank, for instance by an underscore."
+    )
+
+
+def _layout(path: Path, header: str, first: str) -> tuple[list[str], str]:
+    """Return column names and the separator of a table: tabs, in which case ids may have blanks.
+
+    `header` is the line of names, or "" if there is none, and `first` the first row.
+    """
+    names, n_by_tab = header.rstrip("\n").split("\t"), len(first.rstrip("\n").split("\t"))
+    if header:
+        are_tabs = len(names) == n_by_tab > 1
+        return ([name.strip() for name in names], "\t") if are_tabs else (header.split(), r"\s+")
+    if n_by_tab in (len(BIM_SHORT), len(BIM)):
+        return _headless(path, n_by_tab), "\t"
+    return _headless(path, len(first.split())), r"\s+"
 
 
 def _headless(path: Path, n: int) -> list[str]:
