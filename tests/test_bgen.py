@@ -206,6 +206,47 @@ def test_samples_in_another_order_than_in_the_file_are_refused(names, tmp_path):
     assert dhsic.open_source(path).sample_names()[0] == "s0"
 
 
+@pytest.mark.parametrize(
+    ("header", "types", "row"),
+    [
+        ("ID missing sex y", "0 0 D P", "s{0} 0 1 {1}"),
+        ("ID y", "0 P", "s{0} {1}"),
+        ("ID_1", "0", "s{0}"),
+        ("ID_1 missing", "0 0", "s{0} 0"),
+        ("ID_1 ID_2", "0 0", "f{0} s{0}"),
+    ],
+)
+@pytest.mark.parametrize("ids", [True, False])
+def test_samples_with_one_column_of_ids(header, types, row, ids, tmp_path):
+    path = write_bgen(tmp_path / "x.bgen", of_calls(CALLS), ids=ids)
+    rows = [row.format(i, y) for i, y in enumerate(Y)]
+    (tmp_path / "x.sample").write_text("\n".join([header, types, *rows]) + "\n")
+    assert dhsic.open_source(path).sample_names().tolist() == [f"s{i}" for i in range(M)]
+    if header.endswith("y"):
+        found = dhsic.select(path, "y", n_features_to_select=3, progress=False)
+        assert found["rank"].to_numpy().tolist() == ranking(path)[0]
+
+
+@pytest.mark.parametrize("types", ["D 0", "0 X", "0", "0 0 0"])
+def test_samples_without_types_are_refused(types, tmp_path):
+    path = write_bgen(tmp_path / "x.bgen", of_calls(CALLS))
+    rows = [f"s{i} {y}" for i, y in enumerate(Y)]
+    (tmp_path / "x.sample").write_text("\n".join(["ID y", types, *rows]) + "\n")
+    with pytest.raises(DataError, match="a row of types"):
+        dhsic.open_source(path)
+
+
+def test_inspect_lists_the_variables_of_the_sample_table(tmp_path):
+    path = write_bgen(tmp_path / "x.bgen", of_calls(CALLS))
+    rows = "".join(f"s{i} s{i} 0 {1 + i % 2} {i}.5\n" for i in range(M))
+    (tmp_path / "x.sample").write_text("ID_1 ID_2 missing sex bmi\n0 0 0 D P\n" + rows)
+    said = " ".join(run("inspect", path).stdout.split())
+    assert "target sex: 2 classes 1 (15), 2 (15)" in said
+    assert "target bmi: 30 real values from 0.5 to 29.5" in said
+    for name in "sex", "bmi":
+        run("test", path, "--target", name)
+
+
 def test_sex_of_the_sample_table(tmp_path):
     sex = 1 + np.arange(M) % 2
     path = write_bgen(tmp_path / "x.bgen", of_calls(np.where(CALLS == 1, 2, CALLS)), contig="X")

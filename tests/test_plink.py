@@ -258,6 +258,11 @@ def test_inspect_says_what_files_hold(tmp_path):
         "advice The layout is good",
     ):
         assert words in told
+    path = write_pgen(tmp_path / "y", CALLS)
+    told = " ".join(run("inspect", path).stdout.split())
+    assert "target trait: 5 classes" in told or "target trait: 30 real values" in told
+    assert "target SEX: constant" in told
+    run("test", path, "--target", "trait")
     (tmp_path / "x.csv").write_text("sample,a,b,c\ns,1,2,u\nt,2,1,v\nr,2,3,v\n")
     told = " ".join(run("inspect", tmp_path / "x.csv", "--not-feature", "c").stdout.split())
     assert "3 samples x 2 features" in told

@@ -25,7 +25,7 @@ from dhsic.cli.sites import Sites
 from dhsic.errors import DataError, DhsicError, InputError
 from dhsic.joins.coordinates import coordinates_of
 from dhsic.joins.label_description import LabelDescription
-from dhsic.joins.text import codes_in, is_missing, typed, written_by
+from dhsic.joins.text import codes_in, is_missing, read_table, typed, written_by
 from dhsic.joins.variables import along_samples, anndata_of, labels_at
 from dhsic.memory import human
 from dhsic.methods.bahsic import BAHSIC
@@ -42,19 +42,18 @@ from dhsic.sources.chunked import ChunkedArray, read_variable
 from dhsic.sources.codecs import CHECKSUMS, described
 from dhsic.sources.file_lists import expanded, short_name
 from dhsic.sources.frames import AbstractFrame
-from dhsic.sources.ids import abbreviate
+from dhsic.sources.ids import abbreviate, is_id
 from dhsic.sources.joined import JoinedSource, Part, parts_of
 from dhsic.sources.mudata import joint_obs
 from dhsic.sources.opening import on_disk, open_source, parent
 from dhsic.sources.options import dimension_names
 from dhsic.sources.plink import samples_table
 from dhsic.sources.sentinels import written
+from dhsic.sources.sexes import SEX
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.views import whole_of
 from dhsic.sources.zarr import good_chunks
 
-#: Columns about samples in PLINK files.
-OF_FAM = ("PHENO", "SEX")
 #: Maximum number of columns of an obsm matrix that is listed as a target, such as coordinates.
 MOST_DIMENSIONS = 3
 #: Reading is slow if chunks have fewer raw bytes than this.
@@ -203,7 +202,7 @@ def _targets(
         return
     if data is None:
         variables = dict(source.sample_coords())
-        for name in OF_FAM if samples_table(on_disk(path)) is not None else ():
+        for name in _of_plink(on_disk(path)):
             with suppress(InputError):
                 variables[name] = labels_at(path, name, "error", "")
         yield from ((name, _summary(values)) for name, values in variables.items())
@@ -215,6 +214,14 @@ def _targets(
         arrays = {name: array for name, array in group.arrays() if array.ndim == 1}
     for name in along_samples(arrays, source):
         yield name, _summary(read_variable(arrays[name], "fill"))
+
+
+def _of_plink(path: str) -> list[str]:
+    """Names of the phenotypes of PLINK files, and SEX; [] for other files."""
+    table = samples_table(path)
+    names = [] if table is None else [*read_table(table).columns]
+    phenotypes = [name for name in names if not is_id(name) and name != SEX]
+    return [*phenotypes, *(name for name in names if name == SEX)]
 
 
 def _targets_of_part(part: Part) -> Iterator[tuple[str, str]]:

@@ -37,6 +37,7 @@ from dhsic.sources.joined import Part, parts_of
 from dhsic.sources.mudata import joint_obs
 from dhsic.sources.opening import (
     GROUP_DEPTH,
+    has_sample_table,
     is_table,
     on_disk,
     open_source,
@@ -76,8 +77,8 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     name : str
         Name of the variable. AnnData: a column of `obs`, coordinates in obsm ("obsm/spatial", or
         "spatial" if obs has no such column), or a column of a dataframe in obsm
-        ("obsm/meta/age"). PLINK: a column of .fam or .psam (``PHENO``, ``SEX``). Table: one of its
-        columns.
+        ("obsm/meta/age"). PLINK: a column of .fam or .psam (``PHENO``, ``SEX``). BGEN: a column of
+        the .sample file beside it. Table: one of its columns.
     missing_chunks : {"error", "fill"}
         Whether chunks that are absent from a store raise an error or are read as fill values.
 
@@ -96,7 +97,7 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     """
     data = expanded(data)
     values = labels_at(data, name, missing_chunks, "the labels themselves, one per sample")
-    of_table = isinstance(data, AbstractSource) or is_table(data)
+    of_table = isinstance(data, AbstractSource) or is_table(data) or has_sample_table(data)
     if values.dtype.kind != "O" or not of_table:
         return values
     labels = typed(values)
@@ -151,8 +152,8 @@ def _of_one(data: Any, name: str, missing_chunks: MissingChunks, otherwise: str)
     of_plink = samples_table(on_disk(data)) if isinstance(data, (str, PathLike)) else None
     if of_plink is not None:
         return phenotype(of_plink, name)
-    if is_table(data):
-        data = open_source(data, not_features=(name,))
+    if is_table(data) or has_sample_table(data):
+        data = open_source(data, not_features=(name,) if is_table(data) else ())
     if isinstance(data, AbstractSource):
         return _coordinate(data, name, otherwise)
     opened = _opened(data)

@@ -38,6 +38,9 @@ from dhsic.sources.variants import ALLELES, CONTIG, CONTIGS, IDS, POSITION, Vari
 
 #: Suffixes of a file, of the index that bgenix writes beside it, and of the table of its samples.
 SUFFIX, INDEX_SUFFIX, SAMPLES_SUFFIX = ".bgen", ".bgi", ".sample"
+#: Types of the columns of a .sample file: ids and rates of missing calls, discrete variables,
+#: phenotypes, covariates, and binary phenotypes; and the column of missing calls.
+TYPES, MISSING_RATE = frozenset("0DPCB"), "missing"
 #: Ids that name no variant.
 UNNAMED = ("", ".")
 #: Magic number (zeros in old files), and the layouts of the versions 1.1, and 1.2 and 1.3.
@@ -255,8 +258,8 @@ class BgenFile:
         return np.flatnonzero(are_x[data[CONTIG].to_numpy()])
 
     @cached_property
-    def samples(self) -> dict[str, Array] | None:
-        """Columns of the .sample file beside the file, as text; None if there is none."""
+    def samples(self) -> SampleTable | None:
+        """Table of the .sample file beside the file; None if there is none."""
         path = self.path.with_suffix(SAMPLES_SUFFIX)
         return None if file_bytes(path) is None else _samples(path, self.header.n_samples)
 
@@ -265,7 +268,7 @@ class BgenFile:
         embedded = self._embedded_ids()
         if self.samples is None:
             return embedded
-        families, ids = list(self.samples.values())[:2]
+        families, ids = self.samples.ids[0], self.samples.ids[-1]
         both = zip(families, ids, strict=True)
         pasted = np.array([f"{family}_{one}" for family, one in both], dtype=object)
         if embedded is not None:
@@ -285,8 +288,12 @@ class BgenFile:
 
     def sex(self) -> Array | None:
         """Return the column sex of the .sample file, (m,) text; None without it."""
-        named = {name.lower(): values for name, values in (self.samples or {}).items()}
+        named = {name.lower(): values for name, values in self.variables().items()}
         return named.get(SEX.lower())
+
+    def variables(self) -> dict[str, Array]:
+        """Return the columns of the .sample file that describe samples, (m,) text each."""
+        return {} if self.samples is None else self.samples.variables
 
     def _embedded_ids(self) -> Array | None:
         if self.header.ids_at is None:
@@ -323,22 +330,38 @@ class BgenFile:
         return np.frombuffer(digest.digest(), dtype=np.uint8), self.sample_ids()
 
 
-def _samples(path: Path, n_samples: int) -> dict[str, Array]:
-    """Read an Oxford .sample file: a header, the types of its columns, and a row per sample."""
+class SampleTable(NamedTuple):
+    """Columns of an Oxford .sample file, (m,) text each: one or two of ids, and variables."""
+
+    ids: list[Array]
+    variables: dict[str, Array]
+
+
+def _samples(path: Path, n_samples: int) -> SampleTable:
+    """Read an Oxford .sample file: a header, the types of its columns, and a row per sample.
+
+    The first column contains ids, and so does the second if it has the type 0, unless it is the
+    rate of missing calls.
+    """
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     rows = [line.split() for line in lines if line.strip()]
     names = rows[0] if rows else []
-    is_typed = len(rows) > 1 and len(names) > 1 and rows[1][:2] == ["0", "0"]
+    types = rows[1] if len(rows) > 1 else []
+    is_typed = len(types) == len({*names}) and types[:1] == ["0"] and {*types} <= TYPES
     columns = rows[2:]
     if not is_typed or len(columns) != n_samples or {*map(len, columns)} != {len(names)}:
         raise DataError(
             f"{path} does not describe the {n_samples:,} samples of the BGEN file beside it: a "
-            f".sample file has a header (ID_1 ID_2 missing), a row of types (0 0 0), and then "
-            f"{n_samples:,} rows with a value in each column, but this one has {len(columns):,} "
-            "rows after these. Restore it, or remove it if the BGEN file contains sample ids."
+            ".sample file has a header (ID_1 ID_2 missing, or ID), a row of types (0 0 0, or 0), "
+            f"and then {n_samples:,} rows with a value in each column, but this one has "
+            f"{len(columns):,} rows after these. Restore it, or remove it if the BGEN file has "
+            "sample ids."
         )
     values = np.array(columns, dtype=object)
-    return {name: values[:, k] for k, name in enumerate(names)}
+    is_pair = types[1:2] == ["0"] and names[1].lower() != MISSING_RATE
+    ids = [values[:, k] for k in range(1 + is_pair)]
+    others = [k for k in range(len(ids), len(names)) if names[k].lower() != MISSING_RATE]
+    return SampleTable(ids, {names[k]: values[:, k] for k in others})
 
 
 def most_bytes(n_samples: int, n_alleles: int) -> int:
@@ -418,6 +441,7 @@ class BgenSource(AbstractStored):
         self.names = Names(
             *(file.variant_names, file.sample_ids, file.coords, file.key),
             check=file.check,
+            sample_coords=file.variables,
         )
         self.on_x = DosagesOnX(file.on_x, file.sex)
 

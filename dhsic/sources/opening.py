@@ -210,6 +210,11 @@ def is_table(X: Any) -> bool:
     return any(map(is_table, X)) if is_several(X) else opener_of(X) in OF_TABLES
 
 
+def has_sample_table(X: Any) -> bool:
+    """Whether X is the path of a file that is read with a table of its samples: BGEN."""
+    return opener_of(X) is open_bgen
+
+
 def open_source(
     X: Any,
     *,

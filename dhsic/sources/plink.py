@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -189,14 +188,7 @@ def _parts_of_table(
     path: Path, wanted: tuple[str, ...], more: tuple[str, ...] = ()
 ) -> Iterator[dict[str, Array]]:
     """Read columns of a table as text, `STRETCH` rows at a time; see `_table`."""
-    n_skipped, header, first = 0, "", ""
-    for line in _lines(path):
-        if not line.startswith("#"):
-            first = line
-            break
-        n_skipped += 1
-        header = "" if line.startswith("##") else line.removeprefix("#")
-    names, separator = _layout(path, header, first)
+    n_skipped, names, separator = _layout(path)
     some = [name for name in (*wanted, *more) if name in names]
     lacking = [name for name in wanted if name not in names]
     if lacking:
@@ -204,8 +196,6 @@ def _parts_of_table(
             f"{path} has no column {', '.join(lacking)}; its columns are {', '.join(names)}. "
             "Restore its header, or write it again."
         )
-    if len(re.split(separator, first.strip())) > len(names):
-        raise _too_many(path, n_skipped + 1, names)
     try:
         with pd.read_csv(
             path, sep=separator, header=None, names=[*names, TOO_MANY], skiprows=n_skipped,
@@ -244,18 +234,29 @@ def _too_many(path: Path, line: int, names: list[str]) -> DataError:
     )
 
 
-def _layout(path: Path, header: str, first: str) -> tuple[list[str], str]:
-    """Return column names and the separator of a table: tabs, in which case ids may have blanks.
+def _layout(path: Path) -> tuple[int, list[str], str]:
+    """Return the number of lines above a table, its column names, and its separator.
 
-    `header` is the line of names, or "" if there is none, and `first` the first row.
+    The separator is a pattern: tabs if the first row has one field per column between them, in
+    which case ids may have blanks; otherwise blanks.
     """
-    names, n_by_tab = header.rstrip("\n").split("\t"), len(first.rstrip("\n").split("\t"))
-    if header:
-        are_tabs = len(names) == n_by_tab > 1
-        return ([name.strip() for name in names], "\t") if are_tabs else (header.split(), r"\s+")
-    if n_by_tab in (len(BIM_SHORT), len(BIM)):
-        return _headless(path, n_by_tab), "\t"
-    return _headless(path, len(first.split())), r"\s+"
+    n_skipped, header, first = 0, "", ""
+    for line in _lines(path):
+        if not line.startswith("#"):
+            first = line.rstrip("\n")
+            break
+        n_skipped += 1
+        header = "" if line.startswith("##") else line.removeprefix("#").strip()
+    fields, by_tab = first.split(), first.split("\t")
+    names = header.split("\t")
+    if len(names) == len(by_tab) > 1 or (not header and len(by_tab) in (len(BIM_SHORT), len(BIM))):
+        fields, separator = by_tab, "\t"
+    else:
+        names, separator = header.split(), r"\s+"
+    names = [name.strip() for name in names] if header else _headless(path, len(fields))
+    if len(fields) > len(names):
+        raise _too_many(path, n_skipped + 1, names)
+    return n_skipped, names, separator
 
 
 def _headless(path: Path, n: int) -> list[str]:
