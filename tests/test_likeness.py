@@ -192,3 +192,53 @@ def test_the_rule_that_matches_more_names_is_advised():
     change, setup = renaming_expression(shuffled, ours, "X")
     assert change == "names.get(s, s)"
     assert "n.split('-')" in setup
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("SAMPLE{0:03d}XY{1}", "SAMPLE{0:03d}"),
+        ("SAMPLE{0:03d}", "SAMPLE{0:03d}XY{1}"),
+        ("TCGA-{0:03d}-01A", "TCGA-{0:03d}"),
+        ("{0:05d}_{1}_long_name", "{0:05d}_{1}_lo"),
+        ("chip{1}_{0:05d}", "{0:05d}"),
+    ],
+)
+def test_names_that_are_parts_of_others_are_not_matched_by_position(
+    ours, theirs, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    m = 60
+    X = rng.normal(size=(m, 8)).round(3)
+    names = [form.format(7 * i, i % 5) for form in (ours, theirs) for i in range(m)]
+    pd.DataFrame(X, pd.Index(names[:m], name="id")).add_prefix("g").to_csv("x.csv")
+    order = rng.permutation(m)
+    labels = pd.DataFrame({"id": names[m:], "y": X[:, 5] + 0.1 * rng.normal(size=60)}).iloc[order]
+    labels.to_csv("l.csv", index=False)
+    words = ("test", "x.csv", "--target", "y", "--labels")
+    said = " ".join(run(*words, "l.csv", code=2).stderr.split())
+    assert "position" not in said
+    command = re.search(r'python( -c ".*?to_csv.*?")', said)[1].replace("DATA", "x.csv")
+    subprocess.run(["bash", "-c", shlex.quote(sys.executable) + command], check=True)
+    assert re.search(r"\n +1 +(\S+) ", run(*words, "NEW.tsv").output)[1] == "g5"
+    frame = pd.DataFrame(X, names[:m])
+    with pytest.raises(dhsic.InputError) as error:
+        dhsic.test_features(frame, labels.set_index("id")["y"])
+    assert "by_position" not in str(error.value)
+
+
+def test_names_that_have_nothing_in_common_may_be_matched_by_position(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 8)).round(3)
+    pd.DataFrame(X, pd.Index([f"GSM{i}" for i in range(60)], name="id")).add_prefix("g").to_csv(
+        "x.csv"
+    )
+    pd.DataFrame(
+        {"id": [f"patient {i}" for i in range(60)], "y": X[:, 5] + 0.1 * rng.normal(size=60)}
+    ).to_csv("l.csv", index=False)
+    words = ("test", "x.csv", "--target", "y", "--labels", "l.csv")
+    said = " ".join(run(*words, code=2).stderr.split())
+    assert "pass --by-position if the rows are in the order of the data" in said
+    assert re.search(r"\n +1 +(\S+) ", run(*words, "--by-position").output)[1] == "g5"

@@ -20,7 +20,7 @@ from dhsic.joins.keys import as_text, free, is_count, is_whole, names_rows
 from dhsic.joins.table import BY_POSITION, RowOrder, Table
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import PARENTS, abbreviate, is_id, plain
-from dhsic.sources.likeness import difference, renaming_expression
+from dhsic.sources.likeness import containment, difference, renaming_expression
 from dhsic.validation import as_array
 
 
@@ -266,11 +266,12 @@ def _of_different_samples(
     """
     row_names = as_text(names_of(labels))
     lacking = set(ours) - set(row_names)
-    spelling, _ = difference(row_names, lacking)
+    spelling = difference(row_names, lacking)[0] or containment(row_names, lacking)
+    position = "" if spelling else f", or pass {position}"
     return InputError(
         f"{what} and X have different samples: {len(lacking)} of the {len(set(ours))} sample names "
         f"of X are not in {what} ({problem}). {_explain_mismatch(spelling, what, labels, ours)}"
-        f"Keep only the samples that are in both, or pass {position}."
+        f"Keep only the samples that are in both{position}."
     )
 
 

@@ -53,7 +53,7 @@ from dhsic.joins.keys import (
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import abbreviate, did_you_mean, is_id, is_index, plain
-from dhsic.sources.likeness import difference, renaming_expression
+from dhsic.sources.likeness import containment, difference, renaming_expression
 
 #: Advice if a table does not match: on columns that contain no sample names, and on samples without
 #: a row.
@@ -285,11 +285,12 @@ class Table:
                 f"No column of {self.what} contains the sample names of the data "
                 f"({abbreviate(ours)}); its columns are {abbreviate(map(repr, text), 20)}"
             )
-        if hint and (remedy := self._renamed(likely, text[likely], ours)):
+        if ids and not hint:
+            hint = f" {containment(text[ids[0]], ours)}".rstrip()
+        if hint and (remedy := self._renamed(ids[0], text[ids[0]], ours)):
             raise InputError(f"{problem}.{hint} {remedy}")
-        raise InputError(
-            f"{problem}.{hint} Make the names the same, {self.remedies[0]}, or {BY_POSITION}"
-        )
+        remedy = f"or {self.remedies[0]}." if hint else f"{self.remedies[0]}, or {BY_POSITION}"
+        raise InputError(f"{problem}.{hint} Make the names the same, {remedy}")
 
     def _check_turned(self, ours: Array) -> None:
         """Raise InputError if most samples of the data are columns of the table."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 #: Spelling differences between programs, each with a function that normalises a name.
 _WAYS: dict[str, Callable[[str], str]] = {
@@ -27,6 +27,8 @@ _WAYS: dict[str, Callable[[str], str]] = {
         flags=re.IGNORECASE,
     ),
 }
+#: Number of names that are looked for in longer names, and the least length of such names.
+MOST_COMPARED, SHORTEST_PART = 100, 3
 #: A long number as spreadsheets show it.
 _SCIENTIFIC = re.compile(r"\d(\.\d+)?[Ee]\+?\d+")
 #: Spelling difference: one side prefixes names with the family id.
@@ -68,6 +70,26 @@ def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
         return f"{several_names}, so full names are needed.", len(pairs[way])
     sentence = f"They differ only in {way}: for example, {theirs!r} is {our!r} in the data."
     return sentence, len(pairs[way])
+
+
+def containment(names: Iterable[str], ours: Iterable[str]) -> str:
+    """Return a sentence that names of a table contain names of the data or the reverse; else "".
+
+    At least half of the first names of one side must be parts of names of the other.
+
+    >>> containment(["LAB017", "LAB018"], ["LAB017XY", "LAB018XZ"])[:52]
+    "'LAB017' is a part of 'LAB017XY', so rows may be in "
+    >>> containment(["a1", "b2"], ["a11", "b22"])
+    ''
+    """
+    sides = list(dict.fromkeys(names)), list(dict.fromkeys(ours))
+    for shorter, longer in (sides, sides[::-1]):
+        tried, joined = shorter[:MOST_COMPARED], "\n".join(longer)
+        parts = [name for name in tried if len(name) >= SHORTEST_PART and name in joined]
+        if parts and 2 * len(parts) >= len(tried):
+            full = next(name for name in longer if parts[0] in name)
+            return f"{parts[0]!r} is a part of {full!r}, so rows may be in another order."
+    return ""
 
 
 def _matches(strangers: list[str], known: set[str]) -> dict[str, list[tuple[str, str]]]:
@@ -153,15 +175,36 @@ def _beginning(mark: str, n: int) -> Callable[[str], str]:
     return lambda s: mark.join(s.split(mark)[:n])
 
 
+def _cut(
+    variable: str, names: Iterable[str], longer: Collection[str]
+) -> dict[str, Callable[[str], str]]:
+    """Return functions that cut names in `longer` to the length that all `names` have.
+
+    They keep the first or the last characters. The keys are their expressions of a variable. At
+    least half of the names are equal after the change.
+    """
+    short = {*names}
+    lengths = {len(name) for name in short}
+    n = lengths.pop() if len(lengths) == 1 else 0
+    cuts: dict[str, Callable[[str], str]] = {
+        f"{variable}[:{n}]": lambda s: s[:n],
+        f"{variable}[-{n}:]": lambda s: s[-n:],
+    }
+    least = min(len(short), len({*longer})) / 2
+    return {
+        key: cut for key, cut in cuts.items() if n and len(short & {*map(cut, longer)}) >= least
+    }
+
+
 def lengthening(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     """Return Python code of a dictionary from shortened to full names of the data, and a count.
 
     The count is the number of `names` that match a shortened name.
 
     The shortened names are those that a table has in `names`; `ours` are the names of the data,
-    which the code calls {samples}. The code is "" unless shortening, to a number of parts or to the
-    part after a FID, keeps the names of the data distinct and matches more names of the table than
-    the full names do.
+    which the code calls {samples}. The code is "" unless shortening, to a number of parts or
+    characters, or to the part after a FID, keeps the names of the data distinct and matches more
+    names of the table than the full names do.
 
     >>> lengthening(["P-1", "P-2"], ["P-1-01A", "P-2-11B"])
     ("{{'-'.join(n.split('-')[:2]): n for n in {samples}}}", 2)
@@ -175,6 +218,7 @@ def lengthening(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
         f"{mark!r}.join(n.split({mark!r})[:{n}])": _beginning(mark, n)
         for mark, n in _parts_of(theirs)
     }
+    changes |= _cut("n", theirs, known)
     for change, shortened in (changes | _WITHOUT_FAMILY).items():
         short = [*map(shortened, known)]
         n = len(theirs.intersection(short))
@@ -229,6 +273,7 @@ def renaming(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
             changes[around] = added = _between(before, after)
             if 2 * len(known.intersection(map(added, theirs))) < min(len(theirs), len(known)):
                 del changes[around]  # an affix that few names have
+    changes |= _cut("s", known, theirs)
 
     def n_matched(change: Callable[[str], str]) -> int:
         matched = [name for name in map(change, theirs) if name in known]
