@@ -140,12 +140,15 @@ def test_numbered_levels_are_classes(tmp_path, monkeypatch):
     assert "2 classes" in told(run("test", "x.csv", "--labels", "l.csv", "--target", "y"))
 
 
-def test_dates_as_numbers_of_excel_beside_dates(tmp_path, monkeypatch):
+@pytest.mark.parametrize("every", [2, 3, 30])
+@pytest.mark.parametrize("are_numbers", [True, False])
+@pytest.mark.parametrize("form", ["%d/%m/%Y", "%Y-%m-%d", "%Y-%m-%d %H:%M"])
+def test_dates_as_numbers_of_excel_beside_dates(form, are_numbers, every, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     days = np.round(43000 + 300 * X[:, 7] + 90 * RNG.normal(size=M)).astype(int)
     dates = pd.Timestamp("1899-12-30") + pd.to_timedelta(days, unit="D")
     texts = [
-        f"{d}" if i % 3 else t.strftime("%d/%m/%Y")
+        f"{d}" if (i % every == 0) is are_numbers else t.strftime(form)
         for i, (d, t) in enumerate(zip(days, dates, strict=True))
     ]
     write_tables(y=texts)
@@ -154,6 +157,87 @@ def test_dates_as_numbers_of_excel_beside_dates(tmp_path, monkeypatch):
     follow(said)
     np.testing.assert_array_equal(read_table("NEW.csv").columns["y"].astype(float), days)
     assert best("x.csv", "--labels", "NEW.csv", "--target", "y") == "g7"
+
+
+@pytest.mark.parametrize("n", [1, 45])
+def test_covariates_of_dates_beside_numbers_of_excel(n, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    days = 44000 + np.arange(M) % 10
+    dates = (pd.Timestamp("1899-12-30") + pd.to_timedelta(days, unit="D")).strftime("%Y-%m-%d")
+    texts = [f"{d}" if i < n else t for i, (d, t) in enumerate(zip(days, dates, strict=True))]
+    write_tables(y=Y, day=texts)
+    words = ("x.csv", "--target", "y", "--covariate", "day", "--labels")
+    follow(told(run("test", *words, "l.csv", code=2)))
+    np.testing.assert_array_equal(read_table("NEW.csv").columns["day"].astype(float), days)
+    assert best(*words, "NEW.csv") == "g7"
+    with pytest.raises(dhsic.InputError, match="Excel stores the number of days"):
+        dhsic.test_features(X, Y, covariates=pd.DataFrame({"day": texts}))
+
+
+@pytest.mark.parametrize(
+    ("flags", "form"),
+    [("HL", "{} {}"), ("H", "{} ({})"), ("*", "{}{}"), (["HH", "L"], "{}{}"), (["DR"], "{} {}")],
+)
+@pytest.mark.parametrize("every", [2, 3, 30])
+def test_flags_of_laboratories_are_removed_by_the_command(
+    flags, form, every, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    numbers = np.round(12 + Y, 2)
+    texts = [
+        form.format(x, flags[i // every % len(flags)]) if i % every == 0 else f"{x}"
+        for i, x in enumerate(numbers)
+    ]
+    write_tables(y=texts)
+    said = told(run("test", "x.csv", "--labels", "l.csv", "--target", "y", code=2))
+    assert "with flags of a laboratory" in " ".join(said.split())
+    follow(said)
+    np.testing.assert_array_equal(read_table("NEW.csv").columns["y"].astype(float), numbers)
+    assert best("x.csv", "--labels", "NEW.csv", "--target", "y") == "g7"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "form"),
+    [(np.round(12 + Y, 2), "{} H"), (43000 + 7 * np.arange(M), "date"), (Y, "{} -")],
+)
+def test_remedies_in_python_keep_numbers_beside_text(numbers, form):
+    texts = [form.format(x) for x in numbers]
+    if form == "date":
+        dates = pd.Timestamp("1899-12-30") + pd.to_timedelta(numbers, unit="D")
+        texts = [*dates.strftime("%d.%m.%Y")]
+    if form == "{} -":  # negative numbers of accounting
+        texts = [form.format(abs(x)) if x < 0 else x for x in numbers]
+    labels = [text if i % 2 else x for i, (x, text) in enumerate(zip(numbers, texts, strict=True))]
+    Y = np.array(labels, dtype=object)
+    with pytest.raises(dhsic.InputError) as refused:
+        dhsic.test_features(X, Y)
+    change = re.search(r"pass (pandas\..*?)\. If they are names", str(refused.value))[1]
+    np.testing.assert_allclose(eval(change, {"pandas": pd, "Y": Y}), numbers)
+
+
+@pytest.mark.parametrize("flags", ["H*", "*#", ["DR", "QC"], ["KG", ""], ["BP", "KB"]])
+def test_flags_of_several_kinds_and_units_are_not_removed(flags, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts = [f"{y + 12:.2f} {flags[i % len(flags)]}".strip() for i, y in enumerate(Y)]
+    write_tables(y=texts)
+    said = told(run("test", "x.csv", "--labels", "l.csv", "--target", "y", code=2))
+    assert "python -c" not in said
+
+
+@pytest.mark.parametrize(
+    ("texts", "command"),
+    [(("70 kg", "154 lb"), True), (("178 cm", "70 in"), True), (("5.5 mmol/L", "99 mg/dL"), False),
+     (("37 C", "98.6 F"), False)],
+)  # fmt: skip
+def test_few_values_in_units_of_two_systems_are_no_classes(texts, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_tables(y=np.where(X[:, 7] > 0, *texts), z=Y)
+    for words in ("--target", "y"), ("--target", "z", "--covariate", "y"):
+        said = told(run("test", "x.csv", "--labels", "l.csv", *words, code=2))
+        assert "numbers in different units" in " ".join(said.split())
+        assert ("python -c" in said) is command
+    write_tables(y=np.where(X[:, 7] > 0, "500 mg", "1 g"))
+    assert "2 classes" in told(run("test", "x.csv", "--labels", "l.csv", "--target", "y"))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])

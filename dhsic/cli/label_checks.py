@@ -13,7 +13,6 @@ from dhsic.cli.job import SelectJob
 from dhsic.cli.label_notes import CASE_CONTROL
 from dhsic.errors import InputError, warn
 from dhsic.joins.covariates import taken_as_number
-from dhsic.joins.dates import serial_days
 from dhsic.joins.label_description import plain_number
 from dhsic.joins.labels import Labelled
 from dhsic.joins.measured_text import MEASURED
@@ -177,15 +176,14 @@ def _refuse_mixed(job: SelectJob, name: str, values: Array, place: Callable[[int
     if not odd.are_few:
         return
     column = WrittenColumn(f"labels {name!r}", name, job.labels or job.data_name)
-    numbers = [float(text) for text in map(str, values.tolist()) if is_numeral(text)]
     raise InputError(
         f"{odd.n_present - odd.n_odd:,} labels of {name!r} are numbers, and {odd.n_odd:,} are not: "
-        f"{odd.listed}. {_remedy_for(odd, column, numbers)} pass --label-kernel multiclass."
+        f"{odd.listed}. {_remedy_for(odd, column)} pass --label-kernel multiclass."
     )
 
 
-def _remedy_for(odd: OddFields, column: WrittenColumn, numbers: Sequence[float]) -> str:
-    """Return advice on text among the `numbers` of a column, up to "if labels are classes,"."""
+def _remedy_for(odd: OddFields, column: WrittenColumn) -> str:
+    """Return advice on text among the numbers of a column, up to "if labels are classes,"."""
     markers = odd.limits or odd.markers
     na = " ".join(f"--na {shlex.quote(text)}" for text in markers)
     if odd.limits:
@@ -194,11 +192,6 @@ def _remedy_for(odd: OddFields, column: WrittenColumn, numbers: Sequence[float])
             f"{odd.limits[0]!r} means that a value is beyond a limit. Write numbers instead: "
             f"{column.rewritten(AT_LIMIT)} {ABOUT_LIMITS}. {na} --drop-missing would exclude those "
             f"samples, which have the {lowest} values. If labels are classes,"
-        )
-    if change := serial_days(odd.places, numbers):
-        return (
-            "The numbers are dates too: Excel stores the number of days since 1899-12-30. As "
-            f"numbers of days: {column.rewritten(change)}. If labels are classes,"
         )
     if begin_with_numbers(odd.places):
         return (
@@ -278,7 +271,7 @@ def refuse_names(name: str, values: Array, label_kernel: str) -> None:
         how = (
             "If they are measurements, write only numbers: no units, stars, errors (\u00b1) or "
             "powers (x10^3), and all in one unit."
-            if begin_with_numbers(set(map(str, column.tolist())) - {""})
+            if begin_with_numbers(t for t in map(str, column.tolist()) if t and not is_numeral(t))
             else "Pass labels shared by several samples, not sample names; write real numbers with "
             "decimal points."
         )

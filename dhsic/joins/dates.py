@@ -102,8 +102,8 @@ def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = L
 def serial_days(texts: Iterable[str], numbers: Iterable[float]) -> str:
     """Return a pandas expression for dates of which some are numbers of days, as Excel has them.
 
-    It counts days since 1899-12-30. It is "" if `texts` are not dates of one format, or if
-    `numbers` are not all days of 1950 to 2100.
+    It counts days since 1899-12-30, with fractions for times of day. It is "" if `texts` are not
+    dates of one format, or if `numbers` are not all days of 1950 to 2100.
 
     >>> import pandas as pd
     >>> dates = ["14/03/2019", "43539"]
@@ -114,13 +114,13 @@ def serial_days(texts: Iterable[str], numbers: Iterable[float]) -> str:
     """
     formats = date_formats(np.array(list(texts), dtype=object))
     days = np.array(list(numbers), dtype=np.float64)
-    are_days = (days == np.floor(days)) & (days >= SERIAL[0]) & (days <= SERIAL[1])
+    are_days = (days >= SERIAL[0]) & (days < SERIAL[1] + 1)
     if not formats or formats[0] in (*CLOCK, *OTHERS) or not (days.size and are_days.all()):
         return ""
     date = f"{{p}}.to_datetime({{v}}, format={formats[0]!r}, errors='coerce')"
     return (
         f"{{p}}.to_numeric({{v}}, errors='coerce').fillna(({date} - {{p}}.Timestamp('1899-12-30'))"
-        ".dt.days)"
+        " / {p}.Timedelta(days=1))"
     )
 
 

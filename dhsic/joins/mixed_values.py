@@ -110,7 +110,9 @@ def check_mixed(called: str, given: Any) -> None:
         text = np.array(["" if pd.isna(v) else str(v).strip() for v in values], dtype=object)
         text = np.array(["" if stands_for_none(t) else t for t in text], dtype=object)
         category = f"declare categories: pandas.Series({one}, dtype='category')"
-        refuse_quantities(WrittenColumn(one, "", values=one), text, "group", category)
+        has_numbers = any(not (isinstance(value, str) or pd.isna(value)) for value in values)
+        series = f"{one}, dtype=str" if has_numbers else one
+        refuse_quantities(WrittenColumn(one, "", values=series), text, "group", category)
         odd = text_among_numbers(one, one, values, lambda i: f"in row {i}")
         if is_measured(odd, values):
             raise InputError(

@@ -1,18 +1,21 @@
 """Quantities that are text in several forms: signs of accounting, thousands, and units.
 
-"(12.3)" and "12.3-" are negative in accounting, "1.2M" is 1,200,000, 5'4" has two units, and "5 d"
-is more than "108 h". As text, every value would be its own class, and without its mark it would be
-another number. They are refused, with an expression that converts them if their units are known.
+"(12.3)" and "12.3-" are negative in accounting, "1.2M" is 1,200,000, 5'4" has two units, "5 d" is
+more than "108 h", "12.3 H" has a flag of a laboratory, and 44197 is a date in Excel. As text, every
+value would be its own class, and without its mark it would be another number. They are refused,
+with an expression that converts them if their units are known.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from dhsic._typing import Array
 from dhsic.errors import InputError
+from dhsic.joins.dates import serial_days
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.number_fields import DECIMAL, POINTS, meaning_of_commas
@@ -21,6 +24,8 @@ from dhsic.validation import is_numeral
 #: Minimum number of different texts that are quantities, and not names of classes; and of numbers
 #: of which some have signs of accounting, beside plain ones.
 FEWEST, FEWEST_SIGNED = 10, 3
+#: The same for texts that cannot be names of classes.
+FEWEST_CLEAR = 2
 SIGNED = (
     "numbers, some in parentheses or with a minus sign apart, which accountants write for negative "
     "ones"
@@ -84,17 +89,29 @@ _SIZES = (
 _UNITS = frozenset(
     {"c", "f", "%", "bp", "kb", "mb", "gb", "iu", "u", "mol", "mmol", "umol", "nmol"}
 )
+#: Units that are used beside others for the same quantity, and never for doses of one series.
+_OF_OTHER_SYSTEMS = frozenset(("f", "lb", "lbs", "oz", "st", "in", "inch", "inches", "ft", "feet"))
+#: A number with a flag of a laboratory. Flags of one kind are: high and low; each mark of a
+#: footnote, alone or repeated; and each other word in capital letters.
+_FLAGGED = re.compile(
+    r"[+-]?\d+(?:[.]\d+)?\s*[\[(]?"
+    r"((?P<range>HH?|LL?|HIGH|LOW|ABN|CRIT)|(?P<footnote>[*#!^\u2020\u2021]{1,3})"
+    r"|(?<=[\s(\[])(?P<word>[A-Z]{2,4}))[\])]?"
+)
+_UNFLAGGED = "{p}.to_numeric({v}.str.extract('^([+-]?[0-9.]+)', expand=False), errors='coerce')"
 
 
 class Quantities(NamedTuple):
     """Kind of the texts, the unit of their numbers, and a pandas expression; "" if there is none.
 
-    The placeholders of the expression are those of `WrittenColumn.rewritten`.
+    The placeholders of the expression are those of `WrittenColumn.rewritten`. Fewer than `fewest`
+    different texts may be names.
     """
 
     kind: str
     unit: str
     change: str
+    fewest: int = FEWEST
 
 
 def refuse_quantities(column: WrittenColumn, text: Array, group: str, remedy: str) -> None:
@@ -105,18 +122,17 @@ def refuse_quantities(column: WrittenColumn, text: Array, group: str, remedy: st
     Raises
     ------
     InputError
-        At least `FEWEST` different texts are numbers with signs, multiples or units.
+        Different texts are numbers with signs, multiples, units or flags, or dates beside numbers.
     """
     distinct = sorted({*map(str, text.tolist())} - {""})
-    has_plain = any(map(is_numeral, distinct))
-    found = quantities_of(distinct) if len(distinct) >= FEWEST_SIGNED else None
-    if found is None or (len(distinct) < FEWEST and not (has_plain and found.kind == SIGNED)):
+    found = quantities_of(distinct)
+    if found is None or len(distinct) < found.fewest:
         return
     shown = abbreviate(map(repr, _examples(distinct)), 4)
     how = (
         f"As {found.unit}: {column.rewritten(found.change)}."
         if found.change
-        else "Write all of them as numbers of one unit, without the unit."
+        else "Write all of them as numbers of one unit, without units and flags."
     )
     raise InputError(
         f"Values of {column.called} are {found.kind} ({shown}): {len(distinct)} different values, "
@@ -155,7 +171,45 @@ def quantities_of(distinct: list[str]) -> Quantities | None:
     for pattern, n, smaller in _TWO_UNITS:
         if all(map(pattern.fullmatch, distinct)):
             return Quantities("numbers in two units", smaller, _BOTH_UNITS.format(n=n))
-    return _in_units(distinct)
+    return _dated(distinct) or _flagged(distinct) or _in_units(distinct)
+
+
+def _dated(distinct: list[str]) -> Quantities | None:
+    """Return dates of which some are numbers of days of Excel; None for other text.
+
+    >>> _dated(["2021-01-05", "44197"]).unit, _dated(["2021-01-05", "2021-01-06"])
+    ('numbers of days', None)
+    """
+    numbers = [float(text) for text in distinct if is_numeral(text)]
+    change = serial_days([text for text in distinct if not is_numeral(text)], numbers)
+    kind = "dates, for some of which Excel stores the number of days since 1899-12-30"
+    return Quantities(kind, "numbers of days", change, FEWEST_CLEAR) if change else None
+
+
+def _flagged(distinct: list[str]) -> Quantities | None:
+    """Return numbers of which some have flags of a laboratory; None for other text.
+
+    One mark at all numbers may be a unit. If flags are of several kinds, there is no expression.
+
+    >>> _flagged(["12.3 H", "4.5 L", "7"]).kind, _flagged(["12.3 H", "4.5 H"])
+    ('numbers, some of them with flags of a laboratory: H, L', None)
+    >>> _flagged(["12.3 H", "4.5*", "7"]).change, _flagged(["12.3 MG", "4.5"])
+    ('', None)
+    """
+    matches = [match for text in distinct if (match := _FLAGGED.fullmatch(text))]
+    flags = sorted({match[1] for match in matches})
+    n_plain = sum(map(is_numeral, distinct))
+    words = {match["word"].lower() for match in matches if match["word"]}
+    if n_plain + len(matches) < len(distinct) or not flags or len(flags) + n_plain < 2:
+        return None
+    if words & _UNITS or any(words & sizes.keys() for sizes in _SIZES):
+        return None
+    kinds = {
+        (match["range"] is None, match["word"], (match["footnote"] or "")[:1]) for match in matches
+    }
+    kind = f"numbers, some of them with flags of a laboratory: {', '.join(flags)}"
+    unit = "numbers without the flags, if these do not change what the numbers mean"
+    return Quantities(kind, unit, _UNFLAGGED if len(kinds) == 1 else "")
 
 
 def _signed(distinct: list[str]) -> Quantities:
@@ -167,7 +221,8 @@ def _signed(distinct: list[str]) -> Quantities:
         size = "{v}.str.replace('[^0-9,]', '', regex=True).str.replace(',', '.')"
     sign = "(1 - 2 * {v}.str.contains('[(-]'))"
     change = f"{{p}}.to_numeric({size}, errors='coerce') * {sign}"
-    return Quantities(SIGNED, "negative numbers", change)
+    fewest = FEWEST_SIGNED if any(map(is_numeral, distinct)) else FEWEST
+    return Quantities(SIGNED, "negative numbers", change, fewest)
 
 
 def _in_units(distinct: list[str]) -> Quantities | None:
@@ -181,8 +236,9 @@ def _in_units(distinct: list[str]) -> Quantities | None:
         return None
     kind = f"numbers in different units: {', '.join([*counts, *(['two units'] if feet else [])])}"
     sizes = next((sizes for sizes in _SIZES if sizes.keys() >= counts.keys()), {})
+    fewest = FEWEST_CLEAR if _of_two_systems(counts) else FEWEST
     if feet or not sizes:
-        return Quantities(kind, "", "")
+        return Quantities(kind, "", "", fewest)
     smallest = min(counts, key=sizes.__getitem__)
     if len({sizes[unit] for unit in counts}) == 1:  # "5 h" and "5 hours"
         smallest = next(iter(counts))
@@ -191,4 +247,17 @@ def _in_units(distinct: list[str]) -> Quantities | None:
         "{p}.to_numeric({v}.str.extract('([0-9.+-]+)', expand=False), errors='coerce') * "
         f"{{v}}.str.lower().str.extract('([a-z]+) *$', expand=False).map({{{ratios!r}}})"
     )
-    return Quantities(kind, f"numbers of the unit {smallest}", change)
+    return Quantities(kind, f"numbers of the unit {smallest}", change, fewest)
+
+
+def _of_two_systems(units: Iterable[str]) -> bool:
+    """Whether units are of two systems, such as kg and lb, or mmol/L and mg/dL.
+
+    >>> _of_two_systems(["kg", "lb"]), _of_two_systems(["mmol/l", "mg/dl"])
+    (True, True)
+    >>> _of_two_systems(["mg", "g"]), _of_two_systems(["lb", "oz"])
+    (False, False)
+    """
+    other = [unit in _OF_OTHER_SYSTEMS for unit in units]
+    are_amounts = ["mol/" in unit for unit in units]
+    return len({*other}) > 1 or len({*are_amounts}) > 1
