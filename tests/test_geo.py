@@ -1,6 +1,7 @@
 """Files of GEO: labels are what the lines above the table say about the samples."""
 
 import gzip
+import re
 import shlex
 
 import numpy as np
@@ -90,6 +91,35 @@ def test_a_variable_that_a_series_lacks_is_refused_with_those_that_it_has(study,
     said = told(run("test", path, "--target", "!Sample_characteristics_ch1", code=2))
     assert "'disease state', 'age', 'batch'" in said
     assert "target disease state: 2 classes" in " ".join(run("inspect", path).output.split())
+
+
+@pytest.mark.parametrize("target", ["group", "title", "Sample_title", "!Sample_title"])
+def test_titles_that_name_groups_are_told(target, study, tmp_path):
+    X, samples, disease, _ = study
+    path = tmp_path / "GSE1_series_matrix.txt"
+    titles = line("!Sample_title", [f"{each} rep {i}" for i, each in enumerate(disease)])
+    rows = [f'"{100 + j}_at"\t' + "\t".join(map(str, x)) for j, x in enumerate(X.T)]
+    lines = ['!Series_title\t"a study"', titles, line("!Sample_geo_accession", samples)]
+    lines += ["!series_matrix_table_begin", line('"ID_REF"', samples), *rows]
+    path.write_text("\n".join([*lines, "!series_matrix_table_end"]) + "\n")
+    said = " ".join(told(run("test", path, "--target", target, code=2)).split())
+    assert "Lines above the table (!Sample_title" in said
+    assert "In the line !Sample_title, every sample has another text ('normal rep 0', ...)" in said
+    option = shlex.split(re.search(r"CLI: (--labels FILE --target group)", said)[1])
+    rows = [f"{name},{each}" for name, each in zip(samples, disease, strict=True)]
+    (tmp_path / "FILE").write_text("\n".join(["geo_accession,group", *rows[::-1]]) + "\n")
+    words = [str(tmp_path / word) if word == "FILE" else word for word in option]
+    assert re.search(r"\n +1 +(\S+) ", run("test", path, *words).output)[1] == "102_at"
+
+
+def test_a_series_without_accessions_names_samples_in_its_header(study, tmp_path):
+    path = series(tmp_path / "GSE1_series_matrix.txt", study)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(each for each in lines if "geo_accession" not in each))
+    assert open_source(path).sample_coords()["disease state"].tolist() == study[2].tolist()
+    words = ("test", path, "--target", "disease state")
+    for labels in (), ("--labels", path):
+        assert re.search(r"\n +1 +(\S+) ", run(*words, *labels).output)[1] == "102_at"
 
 
 def test_samples_are_matched_by_their_names(study, tmp_path):

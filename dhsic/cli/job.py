@@ -39,7 +39,7 @@ PATHS = ("labels", "out", "truth", "annotate", "effects", "loci", "checkpoint", 
 #: Message if no labels are named.
 NO_TARGET = (
     "Missing option '--target'. Pass the labels: a variable of the store along the samples, or a "
-    "column of --labels."
+    "column of --labels. dhsic inspect lists the variables."
 )
 #: Options that request several runs, and the additional dimension of the result.
 SEVERAL = {"per_target": "targets", "per_class": "classes"}

@@ -110,7 +110,8 @@ def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REM
         arrow_columns = arrow_table(on_disk(path)).columns().items()
         return Table(path, {name.removeprefix("#"): of for name, of in arrow_columns}, "", remedies)
     text = Delimited(path)
-    if text.top.format_name == GEO and (about := geo_samples(text.lines_above())):
+    samples = (text.names or [""])[1:]
+    if text.top.format_name == GEO and (about := geo_samples(text.lines_above(), samples)):
         header = text.top.n_skipped + 1  # the names of samples are there, too
         return Table(path, about, "", remedies, (header,) * len(about[ACCESSION]))
     rows, lines = _rows(text)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from dhsic._typing import Array
-from dhsic.sources.ids import is_value
+from dhsic.sources.ids import abbreviate, is_value
 
 #: Beginning of lines about samples, and of lines about groups of samples.
 SAMPLE, SUBSET = "!sample_", "!subset_"
@@ -21,11 +21,12 @@ SAMPLE, SUBSET = "!sample_", "!subset_"
 ACCESSION, CHARACTERISTICS = "geo_accession", "characteristics_ch"
 
 
-def geo_samples(lines: Iterable[str]) -> dict[str, Array]:
+def geo_samples(lines: Iterable[str], columns: Sequence[str] = ()) -> dict[str, Array]:
     r"""Return a table of samples from the lines above a GEO table: texts (m,) by variable.
 
-    The variable geo_accession has the names of the samples. A sample without a value has "". The
-    table is {} if the lines name no samples.
+    The variable geo_accession has the names of the samples; without such a line, they are
+    `columns`, those of the table. A sample without a value has "". The table is {} if there are
+    neither.
 
     >>> names = "!Sample_geo_accession\tGSM1\tGSM2"
     >>> lines = [names, "!Sample_characteristics_ch1\tage: 7\t"]
@@ -35,7 +36,7 @@ def geo_samples(lines: Iterable[str]) -> dict[str, Array]:
     about = [line.rstrip() for line in lines if line.lower().startswith((SAMPLE, SUBSET))]
     rows = [next(csv.reader([line], delimiter="\t")) for line in about]
     of_variable: dict[str, dict[str, str]] = {ACCESSION: {}}
-    for variable, sample, text in (*_of_samples(rows), *_of_subsets(about)):
+    for variable, sample, text in (*_of_samples(rows, columns), *_of_subsets(about)):
         of_variable[ACCESSION].setdefault(sample, sample)
         of_variable.setdefault(variable, {}).setdefault(sample, text.strip())
     samples = [*of_variable[ACCESSION]]
@@ -51,24 +52,53 @@ def variables_of(samples: Array, lines: Iterable[str]) -> dict[str, Array]:
 
     Titles and files, which are other names of the samples, are left out.
     """
-    about = geo_samples(lines)
+    about = geo_samples(lines, [*samples])
     place = {name: i for i, name in enumerate(about.pop(ACCESSION, ()))}
     at = [place.get(name, -1) for name in samples]
-    are_names = {
-        name
-        for name, texts in about.items()
-        if len({*texts}) == len(texts) and not any(map(is_value, texts))
-    }
-    return {name: np.append(about[name], "")[at] for name in about if name not in are_names}
+    return {name: np.append(about[name], "")[at] for name in about if not _are_names(about[name])}
 
 
-def _of_samples(rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, str, str]]:
+def _are_names(texts: Array) -> bool:
+    """Whether texts (m,) are other names of the samples: none is a number, and all differ."""
+    return len({*texts}) == len(texts) and not any(map(is_value, texts))
+
+
+def advice_on_samples(samples: Array, lines: Iterable[str]) -> str:
+    """Return sentences on the variables in the lines above a GEO table, and on their use; or "".
+
+    Titles that differ between all samples are no variable, but a part of them may name a group.
+    """
+    about = geo_samples(lines, [*samples])
+    about.pop(ACCESSION, None)
+    names = {name: texts for name, texts in about.items() if _are_names(texts)}
+    variables = [repr(name) for name in about if name not in names]
+    sentences = []
+    if about:
+        lines_of = "!Sample_title, !Sample_characteristics_ch1, ..."
+        sentences = ["", f"Lines above the table ({lines_of}) describe the samples."]
+    if variables:
+        sentences.append(
+            f"Their variables are {abbreviate(variables, 20)}; pass one of these names."
+        )
+    for name, texts in [*names.items()][:1]:
+        sentences.append(
+            f"In the line !Sample_{name}, every sample has another text ({texts[0]!r}, ...). If a "
+            "part of it is a group, write a table with the columns geo_accession and group, and "
+            "pass it as the table of labels (CLI: --labels FILE --target group)."
+        )
+    return " ".join(sentences)
+
+
+def _of_samples(
+    rows: Sequence[Sequence[str]], columns: Sequence[str]
+) -> Iterator[tuple[str, str, str]]:
     """Yield the variable, sample and text of each field of lines about samples.
 
-    Lines with the same text for all samples are left out, except characteristics.
+    Lines with the same text for all samples are left out, except characteristics. `columns` are the
+    samples if no line names them.
     """
     named = [(row[0][len(SAMPLE) :], row[1:]) for row in rows if row[0].lower().startswith(SAMPLE)]
-    samples = next((fields for name, fields in named if name == ACCESSION), [])
+    samples = next((fields for name, fields in named if name == ACCESSION), columns)
     for name, fields in named:
         of_sample = [pair for pair in zip(samples, fields, strict=False) if pair[1].strip()]
         if name.startswith(CHARACTERISTICS):

@@ -210,12 +210,17 @@ def _repeated(names: Array) -> list[str]:
 
 
 def check_known(
-    path: str, wanted: Sequence[str], known: Sequence[str], row_names: Iterable[str], turned: str
+    path: str,
+    wanted: Sequence[str],
+    known: Sequence[str],
+    row_names: Iterable[str],
+    turned: str,
+    advice: str = "",
 ) -> None:
     """Refuse column names that a table does not have.
 
     `row_names` are read if one is missing, because it may be a row of a table whose columns are
-    samples. Then `turned` is the advice.
+    samples. Then `turned` is the advice. `advice` ends the message.
     """
     for name in wanted:
         if name not in known:
@@ -223,8 +228,8 @@ def check_known(
             raise InputError(
                 f"{path} has no column {name!r}; its columns are "
                 f"{abbreviate(map(repr, known), 20)}.{did_you_mean(name, known)}"
-                + f" A row is named {name!r}, so the columns seem to be samples: {turned}"
-                * is_row
+                + f" A row is named {name!r}, so the columns seem to be samples: {turned}" * is_row
+                + advice
             )
 
 

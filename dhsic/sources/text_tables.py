@@ -22,7 +22,7 @@ from dhsic.sources import AbstractSource, Names
 from dhsic.sources.answers import answers_advice, are_answers
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.delimited import Delimited
-from dhsic.sources.geo import variables_of
+from dhsic.sources.geo import advice_on_samples, variables_of
 from dhsic.sources.headers import GEO
 from dhsic.sources.ids import NA, abbreviate, is_id, is_value, na_of, names_rows_by_name
 from dhsic.sources.marked_numbers import (
@@ -344,10 +344,14 @@ class TextTable:
             refuse_counted(path, called, first, turned=self.turned, renamed=self._renamed())
         if not self.turned:
             return Names(across, along, sample_coords=label_texts)
+        names_column, advice = [columns.names[i] for i in columns.ids], ""  # never features
+        known = [*names_column, *self.beside, *label_texts]
         if top.format_name == GEO and across is not None:
             self.beside |= variables_of(across, self.text.lines_above())
-        names_column = [columns.names[i] for i in columns.ids]  # never features
-        check_known(path, self._required, [*names_column, *self.beside, *label_texts], (), "")
+            known += self.beside
+            if not {*self._required} <= {*known}:
+                advice = advice_on_samples(across, self.text.lines_above())
+        check_known(path, self._required, known, (), "", advice)
         about = {} if self.known is None else self.known.coords
         coords = {coord: label_texts[name] for name, coord in about.items() if name in label_texts}
         return Names(along, across, coords, sample_coords=self.beside)
