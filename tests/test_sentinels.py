@@ -623,6 +623,30 @@ SLIPS = np.random.default_rng(6).normal(170, 9, 150).round()
 
 
 @pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(("far", "code"), [(9999, 2), (1e30, 2), (1e6, 0), (5e5, 0)])
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_far_labels_are_told_with_covariates_as_without(far, code, n, rng, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X = rng.standard_normal((90, 8))
+    y = (50 + 15 * X[:, 3] + rng.standard_normal(90)).round(1).clip(1, 100)
+    y[7 : 7 + n] = far
+    names = pd.Index([f"s{i}" for i in range(90)], name="id")
+    pd.DataFrame(X, names).add_prefix("g").to_csv("x.csv")
+    pd.DataFrame({"y": y, "c": rng.standard_normal(90)}, names).to_csv("l.csv")
+    words = ["test", "x.csv", "--labels", "l.csv", "--target", "y"]
+    sentences = set()
+    for more in [], ["--covariate", "c"]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            said = " ".join(run(*words, *more, code=code).stderr.split())
+        sentences.add(re.search(r"(Error|Warning): .*?--drop-missing", said)[0])
+        options = re.search(r"--na \S+ --drop-missing", said)[0].split()
+        done = run(*words, *more, *options)
+        assert re.search(r"\n +1 +(\S+) ", done.output)[1] == "g3"
+    assert len(sentences) == 1
+    assert f"{n} of 90 values" in said or f"{n} value" in said
+
+
 def test_slips_among_labels_are_told_by_sample_and_left_out_by_the_options(rng, tmp_path):
     heights = SLIPS.copy()
     heights[[7, 20]] = 1530, 1.84

@@ -1,11 +1,11 @@
 """Probable typing errors in labels: a height of 1530 or 1.84 among heights around 170.
 
-The smallest or largest values of a column, up to three in total, are probable errors if they lie
-extremely far from all others, and if the others have no heavy tails. In incomes, counts and other
-quantities that span orders of magnitude, the largest values may lie anywhere. Positive values must
-therefore be far away on the logarithmic scale, too, on which such quantities span little. The
-result is a warning, not an error, because an outlier may be real. A larger group is reported if it
-may be in another unit (`dhsic.joins.units`).
+The smallest or largest values of a column, up to three in total or four equal ones, are probable
+errors if they lie extremely far from all others, and if the others have no heavy tails. In incomes,
+counts and other quantities that span orders of magnitude, the largest values may lie anywhere.
+Positive values must therefore be far away on the logarithmic scale, too, on which such quantities
+span little. The result is a warning, not an error, because an outlier may be real. A larger group
+is reported if it may be in another unit (`dhsic.joins.units`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from dhsic.sources.ids import abbreviate
 
 #: Minimum number of samples, and of distinct values, to search for errors.
 FEWEST, FEWEST_LEVELS = 30, 10
-#: Maximum number of errors at one end of a column, and at both ends together.
-AT_AN_END, MOST = 2, 3
+#: Maximum number of errors at one end of a column, at both ends together, and of equal errors; more
+#: equal values are probably a code (`dhsic.joins.text.repeated_extreme`).
+AT_AN_END, MOST, MOST_EQUAL = 2, 3, 4
 #: Maximum range of the other values, in interquartile ranges, at which they have no heavy tails:
 #: for positive values, and for values of both signs.
 LIGHT, LIGHT_SIGNED = 8.0, 5.0
@@ -99,11 +100,13 @@ def _said_of_units(numbers: Float, at: Index) -> str:
 def slips_in(numbers: Float) -> Index:
     """Positions of numbers that lie extremely far from all others; NaN are ignored.
 
-    They are up to three numbers, or a group that may be in another unit.
+    They are up to three numbers, up to four equal ones, or a group that may be in another unit.
 
     >>> heights = np.arange(150.0, 200)
     >>> slips_in(np.append(heights, [1530, 1.84])), slips_in(np.append(heights, 250)).size
     (array([50, 51]), 0)
+    >>> slips_in(np.append(heights, [1e6] * 4))
+    array([50, 51, 52, 53])
     >>> slips_in(np.append(heights, np.arange(160_000.0, 164_000, 1000)))
     array([50, 51, 52, 53])
     """
@@ -117,6 +120,10 @@ def slips_in(numbers: Float) -> Index:
         for low in range(AT_AN_END + 1)
         for high in range(AT_AN_END + 1)
         if 0 < low + high <= MOST
+    ]
+    n_equal = [int((ascending == ascending[end]).sum()) for end in (0, -1)]
+    end_counts += [
+        (low, high) for low, high in ((n_equal[0], 0), (0, n_equal[1])) if low + high <= MOST_EQUAL
     ]
     for low, high in sorted(end_counts, key=sum):
         if _are_slips(ascending, low, high):
