@@ -105,10 +105,11 @@ def test_titles_that_name_groups_are_told(target, study, tmp_path):
     said = " ".join(told(run("test", path, "--target", target, code=2)).split())
     assert "Lines above the table (!Sample_title" in said
     assert "In the line !Sample_title, every sample has another text ('normal rep 0', ...)" in said
-    option = shlex.split(re.search(r"CLI: (--labels FILE --target group)", said)[1])
+    assert "write a table with the columns geo_accession and group" in said
     rows = [f"{name},{each}" for name, each in zip(samples, disease, strict=True)]
-    (tmp_path / "FILE").write_text("\n".join(["geo_accession,group", *rows[::-1]]) + "\n")
-    words = [str(tmp_path / word) if word == "FILE" else word for word in option]
+    labels = tmp_path / "labels.csv"
+    labels.write_text("\n".join(["geo_accession,group", *rows[::-1]]) + "\n")
+    words = ("--labels", labels, "--target", "group")
     assert re.search(r"\n +1 +(\S+) ", run("test", path, *words).output)[1] == "102_at"
 
 

@@ -622,9 +622,9 @@ def test_counts_of_features_have_no_codes(mean, rng):
 SLIPS = np.random.default_rng(6).normal(170, 9, 150).round()
 
 
-@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(("far", "code"), [(9999, 2), (1e30, 2), (1e6, 0), (5e5, 0)])
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.filterwarnings("default")
 def test_far_labels_are_told_with_covariates_as_without(far, code, n, rng, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X = rng.standard_normal((90, 8))
@@ -636,9 +636,7 @@ def test_far_labels_are_told_with_covariates_as_without(far, code, n, rng, tmp_p
     words = ["test", "x.csv", "--labels", "l.csv", "--target", "y"]
     sentences = set()
     for more in [], ["--covariate", "c"]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            said = " ".join(run(*words, *more, code=code).stderr.split())
+        said = " ".join(run(*words, *more, code=code).stderr.split())
         sentences.add(re.search(r"(Error|Warning): .*?--drop-missing", said)[0])
         options = re.search(r"--na \S+ --drop-missing", said)[0].split()
         done = run(*words, *more, *options)
@@ -647,6 +645,7 @@ def test_far_labels_are_told_with_covariates_as_without(far, code, n, rng, tmp_p
     assert f"{n} of 90 values" in said or f"{n} value" in said
 
 
+@pytest.mark.filterwarnings("default")
 def test_slips_among_labels_are_told_by_sample_and_left_out_by_the_options(rng, tmp_path):
     heights = SLIPS.copy()
     heights[[7, 20]] = 1530, 1.84

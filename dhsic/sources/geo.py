@@ -84,7 +84,7 @@ def advice_on_samples(samples: Array, lines: Iterable[str]) -> str:
         sentences.append(
             f"In the line !Sample_{name}, every sample has another text ({texts[0]!r}, ...). If a "
             "part of it is a group, write a table with the columns geo_accession and group, and "
-            "pass it as the table of labels (CLI: --labels FILE --target group)."
+            "pass group of this table as the labels."
         )
     return " ".join(sentences)
 
