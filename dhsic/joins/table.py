@@ -3,10 +3,10 @@
 A table is a file (`dhsic.joins.text`) or a frame with id columns (`dhsic.joins.frame_rows`). Id
 columns contain names, never values. The rules:
 
-1. A key is a column, or FID and IID joined by "_", that may name the samples. All columns are
-   possible keys, except those used as values and those that name parents. Doubled ids (``1_1`` for
-   ``1``) are tried only if none of these keys matches a sample, and the table has no family names
-   (every FID is 0 or the IID).
+1. A key is a column, or FID and IID, IID and SID, or all three joined by "_", that may name the
+   samples. All columns are possible keys, except those used as values and those that name parents.
+   Doubled ids (``1_1`` for ``1``) are tried only if none of these keys matches a sample, and the
+   table has no family names (every FID is 0 or the IID).
 2. The key that matches *all* samples is used. It is refused if a sample has several rows, or if
    another key matches the samples to different rows: any other key that matches all samples, or an
    id column that matches some. Id columns that match any sample take precedence over other columns;
