@@ -246,6 +246,19 @@ def test_variants_with_blanks_are_read_if_tabs_separate_columns(tmp_path):
         dhsic.open_source(path).feature_names()
 
 
+@pytest.mark.parametrize("n", [1, 12])
+def test_wide_tables_of_samples_are_read_by_tabs(n, tmp_path):
+    path = write_pgen(tmp_path / "x", CALLS)
+    names = ["#IID", *(f"trait {j}" for j in range(n))]
+    rows = [[f"of p{i}", *(f"{i % 7}.{j}" for j in range(n))] for i in range(M)]
+    text = "\n".join("\t".join(row) for row in [names, *rows])
+    (tmp_path / "x.psam").write_text(text + "\n")
+    assert dhsic.open_source(path).sample_names()[-1] == f"of p{M - 1}"
+    told = " ".join(run("inspect", path).stdout.split())
+    assert f"target trait {n - 1}: " in told
+    run("test", path, "--target", f"trait {n - 1}")
+
+
 def test_inspect_says_what_files_hold(tmp_path):
     path = write_plink(tmp_path / "x", CALLS, phenotype=[f"{i % 5}.5" for i in range(M)])
     told = " ".join(run("inspect", path).stdout.split())

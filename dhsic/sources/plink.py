@@ -196,17 +196,17 @@ def _parts_of_table(
             f"{path} has no column {', '.join(lacking)}; its columns are {', '.join(names)}. "
             "Restore its header, or write it again."
         )
+    are_few = separator != "\t" or len(names) <= len(BIM)  # wide tables are not read whole
+    how: dict[str, Any] = {"names": [*names, TOO_MANY]} if are_few else {"usecols": some}
     try:
         with pd.read_csv(
-            path, sep=separator, header=None, names=[*names, TOO_MANY], skiprows=n_skipped,
-            dtype=str, na_filter=False, index_col=False, chunksize=STRETCH,
+            path, sep=separator, header=None, skiprows=n_skipped, dtype=str, na_filter=False,
+            index_col=False, chunksize=STRETCH, **({"names": names} | how),
         ) as frames:  # fmt: skip
             for number, frame in enumerate(frames):
                 columns = {name: frame[name].to_numpy(dtype=object) for name in some}
                 _check_fields(path, columns, names, number * STRETCH)
-                long = np.flatnonzero(frame[TOO_MANY] != "")
-                if long.size:
-                    raise _too_many(path, number * STRETCH + n_skipped + long[0] + 1, names)
+                _check_end(path, frame, names, number * STRETCH + n_skipped)
                 yield columns
     except DataError:
         raise
@@ -223,6 +223,12 @@ def _check_fields(path: Path, columns: Mapping[str, Array], names: list[str], st
                 f"Row {start + short[0] + 1} of {path} has no {name}: it has fewer fields than the "
                 f"columns {', '.join(names)}. Correct it, or write the file again."
             )
+
+
+def _check_end(path: Path, frame: pd.DataFrame, names: list[str], start: int) -> None:
+    """Refuse rows with more fields than columns, if read; the first row is in line `start` + 1."""
+    if TOO_MANY in frame and (long := np.flatnonzero(frame[TOO_MANY] != "")).size:
+        raise _too_many(path, start + int(long[0]) + 1, names)
 
 
 def _too_many(path: Path, line: int, names: list[str]) -> DataError:
