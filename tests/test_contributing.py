@@ -340,8 +340,8 @@ class NpyFile(AbstractSource):
         check_finite(values, block, rows, None, self.missing_code)
         return values.T
 
-    def fingerprint(self):
-        return fingerprint(self, regular_edges(self.n_features, 256), ("npy", self.begin))
+    def fingerprint(self, n_chunks=8):
+        return fingerprint(self, regular_edges(self.n_features, 256), ("npy", self.begin), n_chunks)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from dhsic._typing import Array, Index
 from dhsic.accelerator import wanted_device
 from dhsic.passes import AbstractPass, Tile
 from dhsic.runtime.cores import usable_cores
-from dhsic.sources import AbstractSource
+from dhsic.sources import FINGERPRINT_CHUNKS, AbstractSource
 from dhsic.sources.blocks import Block, even_blocks, row_span, run_of
 from dhsic.sources.imputed import join_masks
 from dhsic.sources.views import ChecksummedSource
@@ -225,7 +225,7 @@ class AbstractSurvivors(AbstractSource):
         return self.columns(block.start + local, rows)
 
     @final
-    def fingerprint(self) -> str:
+    def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
         """Raise an error: only whole sources have fingerprints."""
         raise TypeError("A part of a source has no fingerprint; ask the source that it comes from.")
 

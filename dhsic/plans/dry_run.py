@@ -26,7 +26,7 @@ from dhsic.passes.sliced import AbstractReadingStep
 from dhsic.passes.survivors import Form, Location
 from dhsic.runtime.base import AbstractRuntime, AbstractStep, Ask, Jobs, Sites, SiteValues
 from dhsic.runtime.partition import n_values
-from dhsic.sources import AbstractSource
+from dhsic.sources import FINGERPRINT_CHUNKS, AbstractSource
 from dhsic.sources.blocks import Block, even_blocks, group_chunks, regular_edges
 
 
@@ -162,7 +162,7 @@ class CountedSource(AbstractSource):
     def read(self, block: Block, rows: Index | None = None) -> Array:
         raise TypeError(f"Features {block.start}:{block.stop} of a plan have no values.")
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
         raise TypeError("A plan has no data to fingerprint.")
 
 

@@ -32,7 +32,7 @@ PLACES = ("variant_contig", "variant_position")
 NO_LEVELS: Mapping[int, tuple[str, ...]] = {}
 #: Number of features per block of a fingerprint if storage has no chunks.
 GRAIN = 256
-#: Number of chunks that a fingerprint reads, and the maximum features and samples of each.
+#: Maximum chunks that a fingerprint reads, and the maximum features and samples of each.
 FINGERPRINT_CHUNKS, FINGERPRINT_FEATURES, FINGERPRINT_SAMPLES = 8, 4096, 4096
 
 
@@ -239,8 +239,8 @@ class AbstractSource(ABC):
         return values
 
     @abstractmethod
-    def fingerprint(self) -> str:
-        """Return a hex digest of shape, dtype, layout, names and a sample of the data."""
+    def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
+        """Return a hex digest of shape, dtype, layout, names and the values of up to n chunks."""
 
     @final
     def feature_names(self) -> Array | None:
@@ -360,14 +360,16 @@ class AbstractStored(AbstractSource):
         return even_blocks(self.n_features, width) if edges is None else group_chunks(edges, width)
 
     @final
-    def fingerprint(self) -> str:
+    def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
         edges = self.edges
         edges = regular_edges(self.n_features, GRAIN) if edges is None else edges
-        return fingerprint(self, edges, self.layout)
+        return fingerprint(self, edges, self.layout, n_chunks)
 
 
-def fingerprint(source: AbstractSource, edges: Index, layout: Any) -> str:
-    """Return a digest of shape, dtype, layout, names, and checksums of up to eight chunks.
+def fingerprint(
+    source: AbstractSource, edges: Index, layout: Any, n_chunks: int = FINGERPRINT_CHUNKS
+) -> str:
+    """Return a digest of shape, dtype, layout, names, and checksums of up to `n_chunks` chunks.
 
     `edges` are the boundaries of chunks along the features; the repr of `layout` describes all
     other properties of the storage.
@@ -378,7 +380,7 @@ def fingerprint(source: AbstractSource, edges: Index, layout: Any) -> str:
     known = key() if key else (source.sample_names(),)
     for parts in (*([] if key else [source.name_parts()]), *((part,) for part in known)):
         _digest(digest, parts)
-    chosen = np.unique(np.linspace(0, len(edges) - 2, FINGERPRINT_CHUNKS).astype(np.int64))
+    chosen = np.unique(np.linspace(0, len(edges) - 2, n_chunks).astype(np.int64))
     is_tall = source.n_samples > FINGERPRINT_SAMPLES
     rows = np.arange(FINGERPRINT_SAMPLES, dtype=np.int64) if is_tall else None
     for index in chosen:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
-from dhsic.sources import AbstractSource
+from dhsic.sources import FINGERPRINT_CHUNKS, AbstractSource
 from dhsic.sources.blocks import Block
 from dhsic.sources.joined import JoinedSource, Part
 from dhsic.sources.scaling import Scaling, missing_mask
@@ -165,5 +165,5 @@ class FloatBlocks(AbstractView):
                 values[members] = part
         return values
 
-    def fingerprint(self) -> str:
-        return f"{self.base.fingerprint()}-{sorted(self._codes.items())}-{self.dtype}"
+    def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
+        return f"{self.base.fingerprint(n_chunks)}-{sorted(self._codes.items())}-{self.dtype}"

@@ -29,7 +29,7 @@ from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
 from dhsic.memory import human
 from dhsic.object_store import absent, folder_of, translate_errors, without_secrets
-from dhsic.sources import AbstractSource
+from dhsic.sources import FINGERPRINT_CHUNKS, AbstractSource
 from dhsic.sources.bgen import INDEX_SUFFIX, SAMPLES_SUFFIX
 from dhsic.sources.bgen import SUFFIX as BGEN
 from dhsic.sources.blocks import Block
@@ -103,8 +103,8 @@ class FetchedSource(AbstractView):
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
         return self.base.read_columns(block, local, rows)
 
-    def fingerprint(self) -> str:
-        return f"{self.base.fingerprint()}-{self._copy.digest}"
+    def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
+        return f"{self.base.fingerprint(n_chunks)}-{self._copy.digest}"
 
 
 def _elsewhere(copy: Copy, base: bytes) -> FetchedSource:

@@ -18,7 +18,7 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
-from dhsic.sources import AbstractSource, Names
+from dhsic.sources import FINGERPRINT_CHUNKS, AbstractSource, Names
 from dhsic.sources.arrays import PiecesSource
 from dhsic.sources.blocks import Block, even_blocks
 from dhsic.sources.columns import NAME, Column, bits_of
@@ -188,11 +188,13 @@ class JoinedSource(AbstractSource):
         is_same = all(a.source is b.source for a, b in zip(parts, self.parts, strict=True))
         return self if is_same else JoinedSource(parts, self._renamed, self.block_names)
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
+        """Digest the parts; chunks are divided among them, but each part has at least two."""
         facts: tuple[Any, ...] = str(self.dtype), self.missing_code
         digest = hashlib.sha256(repr((*facts, *self.block_names)).encode())
+        n_of_part = max(2, -(-n_chunks // len(self.parts)))
         for part in self.parts:
-            digest.update(part.source.fingerprint().encode())
+            digest.update(part.source.fingerprint(n_of_part).encode())
             digest.update(b"-" if part.rows is None else part.rows.tobytes())
         return digest.hexdigest()
 

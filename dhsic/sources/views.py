@@ -20,7 +20,7 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
-from dhsic.sources import AbstractSource, Names
+from dhsic.sources import FINGERPRINT_CHUNKS, AbstractSource, Names
 from dhsic.sources.blocks import Block
 from dhsic.sources.columns import NAME, Column
 from dhsic.sources.sexes import Sexes
@@ -93,8 +93,8 @@ class AbstractView(AbstractSource):
     def diploid_genotypes(self, block: Block, local: Index, rows: Index | None = None) -> Array:
         return self.base.diploid_genotypes(block, local, rows)
 
-    def fingerprint(self) -> str:
-        return self.base.fingerprint()
+    def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
+        return self.base.fingerprint(n_chunks)
 
     def of_features(self, values: Array) -> Array:
         return self.base.of_features(values)
@@ -212,8 +212,8 @@ class SubsetSource(AbstractView):
         stored = Column(self.n_features, np.dtype(np.int64), self.features.__getitem__)
         return {STORED: stored, **{name: of.of(self.features) for name, of in columns.items()}}
 
-    def fingerprint(self) -> str:
-        digest = hashlib.sha256(self.base.fingerprint().encode())
+    def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
+        digest = hashlib.sha256(self.base.fingerprint(n_chunks).encode())
         digest.update(self.features.tobytes())
         return digest.hexdigest()
 
@@ -286,8 +286,8 @@ class RecodedSource(AbstractView):
         codes = np.asarray(self._codes, dtype=raw.dtype if raw.dtype.kind == "f" else None)
         return np.where(np.isin(raw, codes), np.asarray(fill, dtype=self.dtype), raw)
 
-    def fingerprint(self) -> str:
-        return f"{self.base.fingerprint()}-{','.join(map(str, self._codes))}-{self.dtype}"
+    def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
+        return f"{self.base.fingerprint(n_chunks)}-{','.join(map(str, self._codes))}-{self.dtype}"
 
 
 def checksums(raw: Array) -> Index:
@@ -446,8 +446,8 @@ class ShadowedSource(AbstractView):
         permuted: Array = np.take(values, order, axis=1)
         return permuted
 
-    def fingerprint(self) -> str:
-        digest = hashlib.sha256(self.base.fingerprint().encode())
+    def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
+        digest = hashlib.sha256(self.base.fingerprint(n_chunks).encode())
         digest.update(self.places.tobytes())
         return digest.hexdigest()
 

@@ -38,7 +38,7 @@ class Ramp(AbstractSource):
         X = np.asfortranarray(rng.normal(size=(self.n_samples, block.width)).astype("float32"))
         return X if rows is None else X[rows]
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, n_chunks: int = 8) -> str:
         return f"ramp-{self.n_samples}-{self.n_features}"
 
 
