@@ -252,20 +252,14 @@ def _components(
     reader: Reader, asked: ComponentsRequest, ploidy: int | None, n_passes: int
 ) -> tuple[Float, Float, Float, float]:
     """Eigenvalues (n,), vectors (m, n), errors of the values, and the sum of all m values."""
-    m, source = reader.n_samples, reader.source  # in memory, it has no names or declared codes
+    m = reader.n_samples
     if not n_passes:
         upper = product(reader, Relate(ploidy))
         values, vectors = eigh(Statistic(upper).to_dense(), subset_by_index=[m - asked.n, m - 1])
         values, vectors, errors = values[::-1], vectors[:, ::-1], np.zeros(asked.n)
     else:
         values, vectors, errors = _randomised(reader, asked, ploidy, n_passes)
-    reader.scaling.check(
-        asked.missing,
-        source,
-        standardize=True,
-        has_bandwidth=False,
-        n_samples=reader.n_samples,
-    )
+    reader.check_scaling(asked.missing)
     n_told = int((values > NOTHING * values[0]).sum())
     if n_told < asked.n:
         raise InputError(

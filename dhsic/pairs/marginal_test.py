@@ -301,16 +301,8 @@ def _partner_products(reader: Reader, partners: Index | None, missing: str) -> t
     It also measures the scaling of all features.
     """
     sums: list[Float] = []
-    source = reader.source  # features in memory have neither names nor declared codes
-    scaling = reader.measure(Gram(), sums.append)
-    scaling.check(
-        missing,
-        source,
-        standardize=True,
-        has_bandwidth=False,
-        n_samples=reader.n_samples,
-        codes_checked=source.keeps_codes,
-    )
+    reader.measure(Gram(), sums.append)
+    reader.check_scaling(missing, codes_checked=reader.original.keeps_codes)
     d = reader.alive.size
     if partners is not None:
         varying = np.intersect1d(partners, reader.alive)

@@ -431,16 +431,8 @@ def filtered_features(
 
 def measure(reader: Reader, missing: str, *, codes_checked: bool = False) -> None:
     """Compute the scaling of features, and keep features in memory if they fit."""
-    source = reader.source  # features in memory have neither names nor declared codes
-    scaling = reader.measure(Measure(standardize=True))
-    scaling.check(
-        missing,
-        source,
-        standardize=True,
-        has_bandwidth=False,
-        n_samples=reader.n_samples,
-        codes_checked=codes_checked,
-    )
+    reader.measure(Measure(standardize=True))
+    reader.check_scaling(missing, codes_checked=codes_checked)
 
 
 def basis(

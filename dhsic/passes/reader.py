@@ -115,6 +115,8 @@ class AbstractReader(ABC):
         memory: int | None = None,
     ) -> None:
         self.source, self.runtime, self.rows = source, runtime, rows
+        #: All features, with names and declared codes, which copies in memory lack.
+        self.original = source
         self.room = COMPACT_BYTES if memory is None else memory
         #: All features in memory, if they were loaded before the first pass (`Reader.load_here`).
         self.loaded: MemorySource | None = None
@@ -273,6 +275,17 @@ class AbstractReader(ABC):
             columns = Columns(at[part] - block.start, scaling, tag, is_known)
             out.append(Job((block,), (columns,)))
         return out
+
+    def check_scaling(self, missing: str, *, codes_checked: bool = False) -> None:
+        """Refuse values that cannot be used, and warn of doubtful ones, see `Scaling.check`."""
+        self.scaling.check(
+            missing,
+            self.original,
+            standardize=True,
+            has_bandwidth=False,
+            n_samples=self.n_samples,
+            codes_checked=codes_checked,
+        )
 
     @property
     def known_source(self) -> AbstractSource:
