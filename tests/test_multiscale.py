@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import dhsic
+from dhsic.criteria import rank_law
 from dhsic.criteria.class_tables import set_skewed
 from dhsic.criteria.features import Features
 from dhsic.criteria.independence import Independence, inflation_of
@@ -411,3 +412,22 @@ def test_a_rare_class_has_the_exact_p_value_of_the_trend(table):
     y = np.repeat([0, 1], [sum(of_class) for of_class in table])
     p = dhsic.test_features(x[:, None].astype(np.int8), y).p_values
     assert p[0] == pytest.approx(naive.exact_trend(table), rel=1e-6)
+
+
+def test_coordinates_are_calibrated_as_by_many_more_draws(rng, monkeypatch):
+    """Coordinates have 27 directions, of which few draws fit into an array."""
+    places = rng.random((300, 2))
+
+    def ratios():
+        rank_law._ratios_of_orthonormal.cache_clear()
+        criterion = Independence()
+        return criterion.prepare(criterion.read(places, None), None).ranks.calibration.ratios
+
+    few = ratios()
+    monkeypatch.setattr(rank_law, "DRAWS", 4 * rank_law.DRAWS)
+    many = ratios()
+    rank_law._ratios_of_orthonormal.cache_clear()
+
+    common = rank_law.GRID >= 0.1
+    assert_allclose(few[common], many[common], atol=0.03)
+    assert not np.array_equal(few, many)

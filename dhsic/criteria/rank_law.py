@@ -17,7 +17,7 @@ draws (`Calibration`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -39,8 +39,9 @@ EVERY = 3
 COMPUTED = np.append(np.arange(0, 150, EVERY), np.arange(150, PLACES.size))
 #: Fraction of the largest eigenvalue below which others count as 0.
 NOTHING = 1e-6
-#: Number of normal draws that calibrate the combination, and maximum number of values; and the
-#: p-values in the table. Below the first one the correction decreases like the fourth root of p.
+#: Number of normal draws that calibrate the combination, and maximum number of values at a time;
+#: and the p-values in the table. Below the first one the correction decreases like the fourth root
+#: of p.
 DRAWS, NUMBERS = 25_000, 3_000_000
 GRID = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0])
 
@@ -239,19 +240,21 @@ def combined(log_p: Float, shares: Float) -> Float:
     return np.asarray(np.minimum(log_combined, 0.0))
 
 
-def _drawn_squares(R: int, S: int, nu: int, root: Float) -> Float:
+def _drawn_squares(R: int, S: int, nu: int, root: Float) -> Iterator[Float]:
     """Draw squares of Z for R functions and directions ``root g``, with S normal numbers g.
 
-    Returns (n, R, directions); nu are the degrees of freedom.
+    Yields `DRAWS` draws in parts of (n, R, directions); nu are the degrees of freedom.
     """
-    n = min(DRAWS, NUMBERS // (R * S))
+    most = max(1, NUMBERS // (R * S))
     rng = np.random.default_rng(0)
-    draws = rng.standard_normal((n, R, S), dtype=np.float32)
-    norms = np.square(draws).sum(axis=1, keepdims=True)
-    if nu > R:
-        norms += rng.chisquare(nu - R, (n, 1, S)).astype(np.float32)
-    draws /= np.sqrt(norms / max(nu, R))
-    return np.asarray(np.square(draws @ root.T.astype(np.float32)))
+    for start in range(0, DRAWS, most):
+        n = min(most, DRAWS - start)
+        draws = rng.standard_normal((n, R, S), dtype=np.float32)
+        norms = np.square(draws).sum(axis=1, keepdims=True)
+        if nu > R:
+            norms += rng.chisquare(nu - R, (n, 1, S)).astype(np.float32)
+        draws /= np.sqrt(norms / max(nu, R))
+        yield np.asarray(np.square(draws @ root.T.astype(np.float32)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,8 +273,8 @@ class Calibration:
     ) -> Calibration:
         """Calibrate by normal draws of Z, divided by the norms of the vectors that contain them.
 
-        The p-value of the first width is uniform, so the deviation of its draws from uniform is
-        subtracted, which halves the sampling error.
+        The p-value of a single width is uniform, so the deviation of its draws from uniform is
+        subtracted, for the width with the largest share. This halves the sampling error.
 
         Parameters
         ----------
@@ -327,10 +330,11 @@ def _ratios(
     if not np.array_equal(gram, root):
         values, vectors = np.linalg.eigh(gram)
         root = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, values > NOTHING * values.max()]
-    squares = _drawn_squares(weights.shape[1], root.shape[1], nu, root)
+    drawn = _drawn_squares(weights.shape[1], root.shape[1], nu, root)
+    by_part = [[squares @ row.astype(np.float32) for row in mu] for squares in drawn]
     log_ps = []
     for k, row_mu in enumerate(mu):
-        per_function = squares @ row_mu.astype(np.float32)  # (n, R)
+        per_function = np.concatenate([part[k] for part in by_part])  # (n, R)
         eigenvalues = np.linalg.eigvals(gram * row_mu).real
         one, two, three = (float((eigenvalues**power).sum()) for power in (1, 2, 3))
         for w, row in enumerate(weights):
@@ -339,7 +343,7 @@ def _ratios(
             z = (per_function @ row - one * of_one.mean) / std
             law = laws[k * len(weights) + w]
             log_ps.append(law.tabulated(three * of_one.third / std**3)(z))
-    first = np.exp(log_ps[0])
+    largest = np.exp(log_ps[int(np.argmax(shares))])
     both = np.exp(combined(np.array(log_ps), shares))
-    ratios = [1.0 + (np.mean(both <= x) - np.mean(first <= x)) / x for x in GRID[:-1]]
+    ratios = [1.0 + (np.mean(both <= x) - np.mean(largest <= x)) / x for x in GRID[:-1]]
     return np.array([*ratios, 1.0])
