@@ -289,3 +289,18 @@ def test_a_class_of_one_sample_is_left_out_where_others_stay(store, table, tmp_p
     message = told(run(*words, write(tmp_path / "one.tsv", one)))
     assert "fewer than two classes remain" in message
     assert "--drop-missing" not in message
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_square_table_by_position_is_told_and_turned_by_the_option(tmp_path, rng):
+    X = rng.standard_normal((40, 40)).round(3)
+    genes, samples = [f"g{j}" for j in range(40)], [f"s{i}" for i in range(40)]
+    pd.DataFrame(X.T, genes, samples).to_csv(tmp_path / "x.csv")
+    pd.DataFrame({"score": X[:, 7]}).to_csv(tmp_path / "y.csv", index=False)
+    asked = ("test", tmp_path / "x.csv", "--labels", tmp_path / "y.csv", "--target", "score")
+
+    told = run(*asked, "--by-position")
+    assert "as many samples as features (40)" in told.stderr
+    assert "Features are s0, s1, s2, ... (40 in all); if these are samples, pass --transpose." in told.stderr
+    best = run(*asked, "--by-position", "--transpose", "-n", "1").stdout
+    assert "   1  g7 " in best

@@ -509,3 +509,18 @@ def test_tables_of_many_variants_are_read_in_parts(tmp_path, monkeypatch):
     path.write_text("".join([*rows[:7], "2\trs7\t0\n", *rows[8:]]))
     with pytest.raises(DataError, match=r"Row 8 of .*x\.bim has no POS"):
         plink.VariantTable(path).names()
+
+
+@pytest.mark.filterwarnings("default")
+def test_none_in_a_psam_is_told_and_a_class_by_the_option(tmp_path):
+    write_pgen(tmp_path / "x", CALLS)
+    groups = np.array(["NONE", "MCI", "AD"])[np.clip(CALLS[:, 6], 0, 2)]
+    lines = [f"s{i}\t{group}\n" for i, group in enumerate(groups)]
+    (tmp_path / "x.psam").write_text("#IID\tDX\n" + "".join(lines))
+
+    message = run("test", tmp_path / "x.pgen", "--target", "DX", code=2).stderr
+    options = re.search(r"--labels \S+ --target DX --not-na NONE", message)[0].split()
+    assert "NONE in DX" in message
+    assert f"{(groups == 'NONE').sum()} of {M} samples have missing values" in message
+    best = run("test", tmp_path / "x.pgen", *options, "-n", "1").stdout
+    assert re.search(r"^ +1 +\S*v?6 ", best, re.MULTILINE), best

@@ -280,3 +280,25 @@ def test_codes_with_meanings_are_classes_by_their_words(is_stored, rng, tmp_path
     assert "3 classes hi risk (15), lo (15), mid (15)" in " ".join(said.split())
     incomplete = data.assign(y=("sample", codes, {**about, "flag_meanings": "lo hi"}))
     assert dhsic.read_target(incomplete, "y").tolist() == codes.tolist()
+
+
+@pytest.mark.parametrize("first", [0, 1980])
+def test_columns_that_are_called_by_numbers_are_names_and_may_not_hold_the_labels(rng, first):
+    X = rng.standard_normal((60, 8)).round(3)
+    X[:, 7] = X[:, 2] + X[:, 5]
+    frame = pd.DataFrame(X, columns=range(first, first + 8))
+    name = first + 7
+
+    result = dhsic.select(frame, name, n_features_to_select=2)
+    assert {2, 5} == set(np.flatnonzero(result["selected"].to_numpy()))
+    assert result.sizes["features"] == 7
+    for labels in (frame[name], frame[name].to_numpy()):
+        with pytest.raises(InputError, match=f"Column {name} of X has the values of y"):
+            dhsic.select(frame, labels, n_features_to_select=2)
+    again = dhsic.select(frame.drop(columns=name), frame[name], n_features_to_select=2)
+    np.testing.assert_array_equal(again["rank"], result["rank"])
+    assert dhsic.test_features(frame, name).p_values.argmin() in (2, 5)
+    with pytest.raises(InputError, match=f"called by numbers: pass {name} without quotes"):
+        dhsic.select(frame, str(name))
+    with pytest.raises(InputError, match="has no column 2077"):
+        dhsic.select(frame, 2077)

@@ -350,6 +350,13 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
                 "the data. They were matched by position because of --by-position. If the names "
                 "are correct, this is wrong, and so is the ranking: leave out --by-position.",
             )
+        elif is_table(job.path) and data.source.n_features == m:
+            turned = "leave out --transpose" if job.transpose else "pass --transpose"
+            warn(
+                f"{job.data_name} has as many samples as features ({m:,}), so labels matched by "
+                "position fit its rows and its columns. Features are "
+                f"{_first_features(data.source)}; if these are samples, {turned}."
+            )
     else:
         n_tables = (job.labels is not None) + len(job.covariates) + job.has_weight_table
         is_here = n_tables < 2 or table.has_key(key_column or "")
@@ -372,6 +379,12 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
             check_families(table.what, table.columns, order, ours, "pass --sample-column IID")
     is_by_name = bool(order.key)
     return order if is_by_name else replace(order, rows=data.filtered.samples_of(order.rows))
+
+
+def _first_features(source: AbstractSource) -> str:
+    """Return the names of the first features for a message."""
+    names = source.feature_names()
+    return "0, 1, ..." if names is None else abbreviate(map(str, names), 3)
 
 
 def _refuse_turned(job: SelectJob, data: Labelled, table: Table, error: InputError) -> None:

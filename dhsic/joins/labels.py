@@ -245,7 +245,7 @@ class Inputs:
         source = hinted(source)
         check_level_names(source, self.passed, self.opening.get("categories"))
         self._check_order_by_columns(source, what)
-        refuse_held(self.passed, source, target, what)
+        refuse_held(self.data, source, target, what)
         names = source.sample_names()
         if not self.by_position and names is None and names_of(data) is None:
             _check_each_other(target, covariates, what)

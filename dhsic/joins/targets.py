@@ -54,20 +54,26 @@ def split_frame(
     InputError
         No column has this name, or several have it.
     """
-    columns = dict.fromkeys((*names_said(target), *names_said(covariates), *not_features))
+
+    def names_in(given: Any) -> tuple[Any, ...]:
+        """Names in `given`; a single whole number names a column that is called by a number."""
+        is_number = isinstance(given, int | np.integer) and not isinstance(given, bool)
+        return (given,) if is_number else names_said(given)
+
+    columns = dict.fromkeys((*names_in(target), *names_in(covariates), *not_features))
     check_columns(X, columns)
 
     def select_columns(given: Any) -> Any:
-        names = names_said(given)
+        names = names_in(given)
         if not names:
             return given
-        return X[given] if isinstance(given, str) else X[list(names)]
+        return X[list(names)] if isinstance(given, list | tuple) else X[given]
 
     features = X.drop(columns=[*columns]) if columns else X
     return features, select_columns(target), select_columns(covariates)
 
 
-def check_columns(X: pd.DataFrame, names: Iterable[str]) -> None:
+def check_columns(X: pd.DataFrame, names: Iterable[Any]) -> None:
     """Raise InputError if a frame has no column, or several columns, of a name."""
     for name in names:
         n = int((X.columns == name).sum())
@@ -75,7 +81,9 @@ def check_columns(X: pd.DataFrame, names: Iterable[str]) -> None:
             columns_text = abbreviate(map(repr, X.columns), 20)
             there = f"has {n} columns called {name!r}" if n else f"has no column {name!r}"
             what = "Rename all but one" if n else "Pass one of them, or the values themselves"
-            meant = did_you_mean(name, map(str, X.columns))
+            meant = did_you_mean(str(name), [of for of in X.columns if isinstance(of, str)])
+            if name not in X.columns and name in map(str, X.columns):
+                meant = f" The columns are called by numbers: pass {name} without quotes."
             raise InputError(
                 f"The DataFrame {there}; its columns are {columns_text}.{meant} {what}."
                 f"{'' if n else _row_hint(X, name)}"
@@ -119,6 +127,8 @@ def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> No
     dim = _dim_of_names(data)
     has_names = is_frame or bool(dim) or is_table(data)
     feature_names = source.feature_names() if has_names else None
+    if feature_names is None and is_frame:  # columns are called by numbers
+        feature_names = data.columns
     if feature_names is None or target is None:
         return
     columns = "X.drop(columns={!r})" if is_frame else "dhsic.open_source(X, not_features=[{!r}])"
@@ -168,10 +178,11 @@ def _column_equal(X: pd.DataFrame, target: Any, features: Collection[Any]) -> An
 
     Labels are (m,) or (m, t); with as many columns as rows they are a kernel matrix.
     """
+    names = X.columns.tolist()
     for y in _columns_of(target, len(X)):
         first = X.iloc[0].to_numpy() == y[0]
         same = (at for at in np.flatnonzero(first) if np.array_equal(X.iloc[:, at].to_numpy(), y))
-        name = next((name for at in same if (name := X.columns[at]) in features), None)
+        name = next((name for at in same if (name := names[at]) in features), None)
         if name is not None:
             return name
     return None

@@ -677,4 +677,10 @@ def phenotype(path: str, name: str) -> Array:
             f"{where} is missing for all samples (-9 or 0). Pass labels as a table or array, for "
             "example --labels FILE --target NAME."
         )
+    if words := sorted(NONE.intersection(stripped(table.column(column_name)))):
+        warn(
+            f"{words[0]} in {where} is read as missing, because PLINK 2 writes it for a missing "
+            "category. If it names a class, pass the file as a table: "
+            f"--labels {path} --target {column_name} --not-na {words[0]}."
+        )
     return column
