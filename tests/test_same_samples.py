@@ -1,6 +1,7 @@
 """Samples that are there twice are told, under whatever names; equal rows by chance are not."""
 
 import re
+import shlex
 import subprocess
 import warnings
 from functools import partial
@@ -160,6 +161,36 @@ def test_technical_replicates_are_told_by_their_names_until_they_are_averaged(
     if " " not in end:
         again = run("test", "x.csv", "--target", "y", "--keep", "first.txt").stderr
         assert "repeated" not in again
+
+
+@pytest.mark.parametrize("visit", [["first arm", "later"], [1, 2], []])
+@pytest.mark.filterwarnings("default")
+def test_samples_of_equal_names_are_averaged_or_kept_by_a_column(visit, tmp_path):
+    X = frame(60, d=6, copies=False)
+    X.index = pd.Index(np.repeat(range(1, 31), 2), name="record_id")
+    X = X.assign(y=RNG.normal(size=60), **({"visit": visit * 30} if visit else {}))
+    X = X.assign(ill=[*"aabb"] * 15) if visit else X
+    X.to_csv(tmp_path / "x.csv")
+    for data in (X, tmp_path / "x.csv"):
+        with pytest.warns(UserWarning, match="60 samples look like repeated meas.* of 30") as said:
+            select(data, "ill" if visit else "y")
+        message = str(said[0].message)
+        averaged = eval(re.search(r"X = (X\.groupby.*?)\. Or", message)[1], {"X": X, "pandas": pd})
+        assert len(averaged) == 30
+        options, left = {}, data
+        if visit:
+            options["filters"] = eval(re.search(r"apart: filters=(dhsic.*\))\.$", message)[1])
+        else:
+            left = eval(re.search(r"X = (X\[.*\])\.$", message)[1], {"X": X})
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message=".*repeated measurements")
+            select(averaged, "ill" if visit else "y")
+            assert select(left, "ill" if visit else "y", **options).attrs["n_samples"] == 30
+    if visit:
+        words = ("select", tmp_path / "x.csv", "--target", "y", "-n", 2)
+        told = " ".join(run(*words).stderr.split())
+        option = shlex.split(re.search(r"them apart: (--keep-if '[^']*')\.", told)[1])
+        assert "repeated" not in run(*words, *option).stderr
 
 
 def test_names_that_a_program_made_unique_are_replicates():

@@ -506,3 +506,21 @@ def test_labels_that_are_a_covariate_again_are_refused_or_told(written, rng):
                 door(X, y, covariates=np.column_stack([z, covariate]))
         door(X, y, covariates=z)
         door(X, y, covariates=y + 0.05 * z)
+
+
+@pytest.mark.parametrize("word", ["n/a", "", pd.NA])
+@pytest.mark.parametrize("n_columns", [3, 20])
+def test_a_word_for_missing_among_objects_is_named_and_converted(word, n_columns):
+    values = np.random.default_rng(0).normal(size=(30, n_columns))
+    X = pd.DataFrame(values).add_prefix("g").add_suffix("_").astype(object)
+    X.loc[7, "g1_"] = word
+    with pytest.raises(dhsic.InputError, match=r"Convert text that contains numbers") as error:
+        dhsic.select(X, values[:, 0] > 0, n_features_to_select=1)
+    assert f"column 'g1_' has {word!r} in row 7" in str(error.value)
+    assert str(error.value).count("g2_") <= 3
+    exec(
+        re.search(r"contains numbers: (X\[.*?'coerce'\))", str(error.value))[1],
+        {"X": X, "pandas": pd},
+    )
+    assert X["g1_"].isna().sum() == 1
+    dhsic.select(X, values[:, 0] > 0, n_features_to_select=1)

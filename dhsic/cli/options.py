@@ -414,7 +414,9 @@ GIVEN = re.compile(
 )
 
 #: Parameters that a message passes to a Python call, which a command passes itself.
-PASSED = re.compile(r"(?:filters=dhsic\.Filters\(|dhsic\.open_source\(X, )(\w+=\[[^\]]*\])\)")
+PASSED = re.compile(
+    r"(?:filters=dhsic\.Filters\(|dhsic\.open_source\(X, )(\w+=(?:\[[^\]]*\]|'[^']*'))\)"
+)
 #: Python commands in a message; their parameters are not translated.
 CODE = re.compile(r'(python -c "[^"]*")')
 
@@ -499,6 +501,8 @@ def _option(match: re.Match[str], options: Mapping[str, click.Option]) -> str:
         return f"{name} none"
     if option.multiple and value.startswith("["):
         return " ".join(f"{name} {shlex.quote(str(one))}" for one in ast.literal_eval(value))
+    if value[0] in "'\"":
+        return f"{name} {shlex.quote(value[1:-1])}"
     if value.startswith("[") and option.metavar == "FILE":
         ids = " ".join(shlex.quote(str(one)) for one in ast.literal_eval(value))
         return f"{name} ids.txt (printf '%s\\n' {ids} > ids.txt writes this file)"

@@ -35,7 +35,7 @@ from dhsic.joins.sexes import (
     missing_rates,
     on_y,
 )
-from dhsic.joins.variables import labels_at, values_of_features
+from dhsic.joins.variables import column_of, labels_at, values_of_features
 from dhsic.sources import AbstractSource
 from dhsic.sources.file_lists import is_several
 from dhsic.sources.options import MissingChunks
@@ -174,7 +174,7 @@ class Filters:
             return features_listed(given, name, described(source))
 
         def of_samples(name: str) -> Array:
-            return labels_at(data, name, missing_chunks, "sample names with keep=")
+            return _variable_of(data, source, name, missing_chunks)
 
         def of_features(name: str) -> Array:
             known, otherwise = described(source), "feature names with extract="
@@ -366,6 +366,16 @@ def _of_alleles(source: AbstractSource, rows: Index | None) -> Float:
         nothing = np.full(block.width, np.nan)
         parts.append(np.divide(*counts, out=nothing, where=counts[1] > 0))
     return np.concatenate(parts)
+
+
+def _variable_of(
+    data: Any, source: AbstractSource, name: str, missing_chunks: MissingChunks
+) -> Array:
+    """Read a variable (m,) of the samples: a feature of a table, or a variable of the store."""
+    column = column_of(data, source, name)
+    if column is not None:
+        return column
+    return labels_at(data, name, missing_chunks, "sample names with keep=")
 
 
 def _mean_dosages(source: AbstractSource, rows: Index) -> Float:

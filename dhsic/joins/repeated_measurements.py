@@ -154,7 +154,7 @@ def _units_in_columns(
             codes, distinct = pd.factorize(column.astype(str))
             if _are_units(codes, len(distinct), labels, 1, is_named=bool(UNITS.fullmatch(name))):
                 yield Units(codes, len(distinct), name)
-    for name, column in _whole_columns(source, rows):
+    for name, column in whole_columns(source, rows):
         distinct, codes = np.unique(column, return_inverse=True)
         is_named = UNITS.fullmatch(name) is not None
         if not _are_units(codes, distinct.size, labels, source.n_features, is_named=is_named):
@@ -163,7 +163,7 @@ def _units_in_columns(
             yield Units(codes, distinct.size, name, is_feature=True)
 
 
-def _whole_columns(source: AbstractSource, rows: Index | None) -> Iterator[tuple[str, Float]]:
+def whole_columns(source: AbstractSource, rows: Index | None) -> Iterator[tuple[str, Float]]:
     """Yield the features of a table that are whole numbers without missing values, and names."""
     m, d = source.n_samples if rows is None else len(rows), source.n_features
     names = source.feature_names()

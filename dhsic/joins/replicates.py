@@ -2,19 +2,28 @@
 
 Repeated measurements are not independent, so p-values that count each as a sample are far too
 small. Replicates are recognised by the ends of their names: ``P001_rep1``, ``P001_rep2``; or
-``P001``, ``P001.1``, which programs write to make names unique. Biological replicates of a few
-conditions (``treated_rep1``) are independent samples. To exclude them, a name counts only if it
-contains a number before the end, and a warning needs many such names.
+``P001``, ``P001.1``, which programs write to make names unique; and names may be equal. Biological
+replicates of a few conditions (``treated_rep1``) are independent samples. To exclude them, a name
+counts only if it contains a number before the end, and a warning needs many such names.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
 
-from dhsic._typing import Array
+import pandas as pd
+
+from dhsic._typing import Array, Index
 from dhsic.errors import warn
+from dhsic.joins.repeated_measurements import whole_columns
+from dhsic.joins.variables import column_of, has_columns
+from dhsic.sources import AbstractSource
 from dhsic.sources.ids import abbreviate
+from dhsic.validation import is_numeral
 
 #: Ends of names: numbers of replicates, and numbers that programs append to make names unique.
 REPETITION = (
@@ -26,12 +35,25 @@ MADE_UNIQUE = r"\.\d{1,2}$"
 FEWEST, MIN_SHARE = 10, 0.5
 #: Maximum number of samples: more are cells or molecules, which nobody names by hand.
 MOST = 20_000
-#: Number of names that the warning shows.
-SHOWN = 3
+#: Number of names that the warning shows, and of columns of whole numbers that are read.
+SHOWN, MOST_COLUMNS = 3, 1000
+#: Pandas expressions for the values of several samples; of text, the first one.
+MEAN = "mean()"
+MEAN_OR_FIRST = "agg(lambda v: v.mean() if pandas.api.types.is_numeric_dtype(v) else v.iloc[0])"
 
 
-def warn_of_replicates(names: Array | None) -> bool:
-    """Warn if many `names` (m,) look like repeated measurements; return whether they do."""
+def warn_of_replicates(
+    names: Array | None,
+    data: Any = None,
+    source: AbstractSource | None = None,
+    rows: Index | None = None,
+    apart: tuple[str, ...] = (),
+) -> bool:
+    """Warn if many `names` (m,) look like repeated measurements; return whether they do.
+
+    `names` are of the samples in `rows` (None: all) of `source`, which was opened from `data`.
+    Columns of `data` in `apart` are labels or covariates.
+    """
     if names is None or len(names) > MOST:
         return False
     texts = [str(name) for name in names]
@@ -40,15 +62,71 @@ def warn_of_replicates(names: Array | None) -> bool:
         if groups:
             n = sum(map(len, groups))
             shown = abbreviate(map(repr, groups[0]), SHOWN)
+            are_equal = all(len({*group}) == 1 for group in groups)
+            base = f"X.index.astype(str).str.replace(r'{pattern}', '', regex=True)"
+            columns = [] if source is None else [*_columns(data, source, rows)]
+            dtypes = data.dtypes if isinstance(data, pd.DataFrame) else ()
+            has_text = not all(map(pd.api.types.is_numeric_dtype, dtypes)) or any(
+                any(map(_is_text, values.tolist())) for _, values in columns
+            )
+            others = [(name, values) for name, values in columns if name not in apart]
+            is_listed = len({*texts}) == len(texts)
             warn(
                 f"{n:,} of {len(texts):,} samples look like repeated measurements of "
                 f"{len(groups):,}, by their names ({shown}). p-values assume independent samples, "
                 "and repetitions of one sample make them far too small. Average them, for instance "
-                f"in pandas: X = X.groupby(X.index.str.replace(r'{pattern}', '', regex=True)).mean"
-                "(). Or keep one of each: list their names for keep=."
+                "in pandas, where the sample names are the index of X: X = X.groupby("
+                f"{'level=0' if are_equal else base}).{MEAN_OR_FIRST if has_text else MEAN}. Or "
+                "keep one of each"
+                f"{': list their names for keep=.' if is_listed else _by(texts, others)}"
             )
             return True
     return False
+
+
+def _by(names: list[str], columns: Iterable[tuple[str, Array]]) -> str:
+    """Return the end of the advice to keep one of the samples that have equal names.
+
+    A column tells them apart if its values differ among samples of equal names. The most frequent
+    value is kept, of several the one that comes first.
+    """
+    for name, values in columns:
+        pairs = pd.DataFrame({"name": names, "value": values})
+        counts = Counter(values.tolist())
+        value, n = counts.most_common(1)[0]
+        is_plain = not re.search("[\"'`\\\\\\n]", f"{name}{value}")
+        if pairs.duplicated().any() or n < MIN_SHARE * len({*names}) or not is_plain:
+            continue
+        variable = name if name.isidentifier() else f"`{name}`"
+        wanted = f'"{value}"' if any(map(_is_text, counts)) else repr(float(value))
+        return (
+            f", by column {name!r}, which tells them apart: "
+            f"filters=dhsic.Filters(keep_if='{variable} == {wanted.removesuffix('.0')}')."
+        )
+    return (
+        ". A list of names cannot tell samples of equal names apart; this keeps the first of each "
+        "name, and must be done for the labels too: X = X[~X.index.duplicated()]."
+    )
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is text other than a number."""
+    return isinstance(value, str) and not is_numeral(value)
+
+
+def _columns(data: Any, source: AbstractSource, rows: Index | None) -> Iterator[tuple[str, Array]]:
+    """Yield columns (m,) of a table or frame that are text, no features, or whole numbers."""
+    if not has_columns(data):
+        return
+    for name, values in source.sample_coords().items():
+        if len(values) == source.n_samples:
+            yield name, values if rows is None else values[rows]
+    names = source.feature_names()
+    for name in () if names is None else names[[*source.levels]]:
+        column = column_of(data, source, str(name))
+        if column is not None:
+            yield str(name), column if rows is None else column[rows]
+    yield from islice(whole_columns(source, rows), MOST_COLUMNS)
 
 
 def repeated(names: Iterable[str], pattern: str) -> list[list[str]]:

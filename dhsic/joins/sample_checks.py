@@ -64,6 +64,6 @@ def warn_of_doubtful_samples(
     warn_of_controls(targets, ours, remedy)
     if has_blocks:
         return
-    if not warn_of_replicates(ours) and compares_values:
+    if not warn_of_replicates(ours, data, source, rows, apart) and compares_values:
         labels = y["time"] if y is not None and are_times else y
         warn_of_repeats(data, source, labels, rows, ours, apart)

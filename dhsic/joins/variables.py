@@ -27,6 +27,8 @@ from dhsic.joins.text import (
 from dhsic.joins.written_numbers import refuse_written
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData, AnnDataStore
+from dhsic.sources.blocks import Block
+from dhsic.sources.categories import codes_at
 from dhsic.sources.chunked import LEVELS, arrays_of, member, read_variable
 from dhsic.sources.file_lists import expanded, is_several
 from dhsic.sources.frames import AbstractFrame
@@ -65,6 +67,29 @@ FLAGS, MEANINGS = "flag_values", "flag_meanings"
 IDENTIFIERS = frozenset({"sample_id", "samples", "sample"})
 #: Dimensions of variables that do not describe samples.
 OTHER_DIMS = FEATURE_DIMS | {"contigs", "filters"}
+
+
+def has_columns(data: Any) -> bool:
+    """Whether data are a table, a frame or a source, whose features may describe samples."""
+    return isinstance(data, (pd.DataFrame, AbstractSource)) or is_table(data)
+
+
+def column_of(data: Any, source: AbstractSource, name: str) -> Array | None:
+    """Read the column `name` (m,) that is a feature of `source`; categories are text, or "".
+
+    It is None if there is no such feature in memory, or if `data` have variables beside features.
+    """
+    names = source.feature_names()
+    if names is None or not (source.in_memory and has_columns(data)):
+        return None
+    at = np.flatnonzero(np.asarray(names) == name)
+    if at.size != 1:
+        return None
+    j = int(at[0])
+    if j in source.levels:
+        return np.array([*source.levels[j], ""], dtype=object)[codes_at(source, j, None)]
+    values: Array = source.read_columns(Block(0, j, j + 1), np.zeros(1, np.int64))[0]
+    return values
 
 
 def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -> Array:

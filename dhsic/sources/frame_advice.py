@@ -84,9 +84,7 @@ def about_columns(X: pd.DataFrame) -> str:
             f"X[{thousands!r}].replace(r'\\.', '', regex=True)."
         )
     if numerals:
-        sentences.append(
-            f"Convert text that contains numbers: X[{numerals!r}] = X[{numerals!r}].astype(float)."
-        )
+        sentences.append(_about_numerals(X, numerals))
     for change in dict.fromkeys(dated.values()):
         names = [name for name in dated if dated[name] == change]
         what = "dates to days" if change == _DAYS else "durations to seconds"
@@ -102,6 +100,31 @@ def about_columns(X: pd.DataFrame) -> str:
         if of_kind[kind]:
             sentences.append(advice(of_kind[kind], _listed([c.name for c in of_kind[kind]], X)))
     return " ".join(sentences)
+
+
+def _about_numerals(X: pd.DataFrame, names: list[str]) -> str:
+    """Return advice on columns of objects or text that contain only numbers and missing values.
+
+    Words for missing values are named, because ``astype`` does not convert them.
+    """
+    listed = _listed(names, X)
+    gone = [
+        f"column {name!r} has {value!r} in row {at!r}"
+        for name in names
+        for at, value in _cells(X[name])
+        if value is pd.NA or (isinstance(value, str) and value.strip().lower() in NA)
+    ]
+    how, which = "astype(float)", ""
+    if gone:
+        how = "apply(pandas.to_numeric, errors='coerce')"
+        which = f" Missing values become NaN: {abbreviate(gone, MOST_DESCRIBED)}."
+    return f"Convert text that contains numbers: X[{listed}] = X[{listed}].{how}.{which}"
+
+
+def _cells(columns: pd.Series | pd.DataFrame) -> Iterable[tuple[object, object]]:
+    """Pairs of row name and value of a column, or of columns with the same name."""
+    each = [columns] if isinstance(columns, pd.Series) else [v for _, v in columns.items()]
+    return ((at, value) for v in each for at, value in zip(v.index, v.tolist(), strict=True))
 
 
 def _kind(column: OddFields) -> str:
