@@ -301,6 +301,9 @@ def test_a_square_table_by_position_is_told_and_turned_by_the_option(tmp_path, r
 
     told = run(*asked, "--by-position")
     assert "as many samples as features (40)" in told.stderr
-    assert "Features are s0, s1, s2, ... (40 in all); if these are samples, pass --transpose." in told.stderr
+    assert (
+        "Features are s0, s1, s2, ... (40 in all); if these are samples, pass --transpose."
+        in told.stderr
+    )
     best = run(*asked, "--by-position", "--transpose", "-n", "1").stdout
     assert "   1  g7 " in best

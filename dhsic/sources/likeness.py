@@ -218,8 +218,8 @@ def lengthening(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
         f"{mark!r}.join(n.split({mark!r})[:{n}])": _beginning(mark, n)
         for mark, n in _parts_of(theirs)
     }
-    changes |= _cut("n", theirs, known)
-    for change, shortened in (changes | _WITHOUT_FAMILY).items():
+    changes |= _WITHOUT_FAMILY | _cut("n", theirs, known)
+    for change, shortened in changes.items():
         short = [*map(shortened, known)]
         n = len(theirs.intersection(short))
         if len(set(short)) == len(short) and n > len(theirs & known):
