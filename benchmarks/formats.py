@@ -2,6 +2,7 @@
 
     python formats.py                      # BGEN
     python formats.py --calls              # .pgen and .vcf.gz
+    python formats.py --prefix x --labels y.tsv    # x.bed, x.pgen and x.zarr, which exist
 
 For BGEN and VCF the bound is 1.3 times the sum of two times: bare reading of all dosages by the
 packages bgen and cyvcf2, and the same test of Zarr. For .pgen it is 1.2 times the test of
@@ -96,16 +97,29 @@ def commands_of(folder, m, d, *, calls):
     }
 
 
+def commands_on(prefix, labels):
+    """Return the commands to measure on existing files of the same calls, by format."""
+    test = (sys.executable, "-W", "ignore", "-m", "dhsic", "test")
+    options = ("--labels", labels, "--target", "y", "--threads", 1)
+    files = {"Zarr": f"{prefix}.zarr", ".bed": f"{prefix}.bed", ".pgen": f"{prefix}.pgen"}
+    return {name: (*test, path, *options) for name, path in files.items()}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--variants", type=int, default=40_000)
     parser.add_argument("--calls", action="store_true", help="calls instead of dosages")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--prefix", help="measure PREFIX.zarr, PREFIX.bed and PREFIX.pgen")
+    parser.add_argument("--labels", help="table with the column y, for --prefix")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         size = options.samples, options.variants
-        commands = commands_of(Path(folder), *size, calls=options.calls)
+        if options.prefix is None:
+            commands = commands_of(Path(folder), *size, calls=options.calls)
+        else:
+            commands = commands_on(options.prefix, options.labels)
         runs = [
             {name: processor_seconds(*c) for name, c in commands.items()}
             for _ in range(options.repeats)
@@ -113,10 +127,11 @@ def main():
     seconds = {name: float(np.median([run[name] for run in runs])) for name in commands}
     for name, value in seconds.items():
         print(f"{name:24} {value:7.2f} s")
-    both = seconds["Zarr"] + seconds["bare reading"]
-    for name, bound in {"BGEN": both, ".vcf.gz": both, ".pgen": seconds["Zarr"]}.items():
+    zarr = seconds["Zarr"]
+    both = zarr + seconds.get("bare reading", 0.0)
+    for name, bound in {"BGEN": both, ".vcf.gz": both, ".pgen": zarr, ".bed": zarr}.items():
         if name in seconds:
-            what = "Zarr" if name == ".pgen" else "Zarr and bare reading"
+            what = "Zarr" if bound == zarr else "Zarr and bare reading"
             print(f"{name + ' over ' + what:24} {seconds[name] / bound:7.2f}")
 
 
