@@ -193,8 +193,8 @@ def _final_ranking(result: xr.Dataset) -> Iterator[str]:
         yield (
             f"Final ranking: the best {n:,} features were re-ranked jointly by ridge regression. "
             f"The first features (mean over the first {numbers}) explain {reranked} of the labels' "
-            f"variance in samples left out; in the ranking by HSIC alone, {alone}. That ranking is "
-            "used only if it is clearly better. (--no-rerank always keeps it.)"
+            f"variance in samples left out; in the ranking by HSIC alone, {alone}, which is not "
+            "clearly better. (--no-rerank always keeps the ranking by HSIC.)"
         )
     else:
         yield (
@@ -236,10 +236,12 @@ def _in_front(result: xr.Dataset) -> Iterator[str]:
             "(linearly or not) to the features before it"
         ),
     }
+    is_less = about["explained_with_front"] < about["explained_without_front"]
+    doubt = ", which is not clearly more" if is_less else ""
     yield (
         f"{ways[about['in_front_by']]}. With nonlinear effects, the first features explain "
         f"{_explained(about, 'with_front')} of the labels' variance in samples left out; without "
-        f"this step, {_explained(about, 'without_front')}. (--no-rerank skips this.)"
+        f"this step, {_explained(about, 'without_front')}{doubt}. (--no-rerank skips this.)"
     )
 
 
