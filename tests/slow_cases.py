@@ -1,4 +1,4 @@
-"""Cases that only ``make slow`` runs, because a faster case covers the same lines and branches.
+"""Tests that only ``make slow`` runs, because faster ones cover the same lines and branches.
 
 A pattern is a test of a file, with the beginning of its parameters. The tests of a file that are
 not listed run by default.

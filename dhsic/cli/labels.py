@@ -34,11 +34,11 @@ from dhsic.joins.censoring import Censoring
 from dhsic.joins.covariates import design
 from dhsic.joins.dates import LETTER
 from dhsic.joins.environment import Environment
-from dhsic.joins.family_ids import check_families, plink_ids
 from dhsic.joins.frame_rows import names_to_match
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
 from dhsic.joins.level_names import check_level_names
 from dhsic.joins.mass_spectra import about_descriptions
+from dhsic.joins.plink_ids import check_plink_ids, plink_ids
 from dhsic.joins.quantities import refuse_quantities
 from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.sample_checks import warn_of_doubtful_samples
@@ -376,7 +376,7 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
         if key_column is None:
             ids = plink_ids(data.source).items()
             ours = {name: data.filtered.samples_of(each) for name, each in ids}
-            check_families(table.what, table.columns, order, ours, "pass --sample-column IID")
+            check_plink_ids(table.what, table.columns, order, ours, "pass --sample-column IID")
     is_by_name = bool(order.key)
     return order if is_by_name else replace(order, rows=data.filtered.samples_of(order.rows))
 

@@ -501,7 +501,7 @@ def _option(match: re.Match[str], options: Mapping[str, click.Option]) -> str:
         return f"{name} none"
     if option.multiple and value.startswith("["):
         return " ".join(f"{name} {shlex.quote(str(one))}" for one in ast.literal_eval(value))
-    if value[0] in "'\"":
+    if value.startswith(("'", '"')):
         return f"{name} {shlex.quote(value[1:-1])}"
     if value.startswith("[") and option.metavar == "FILE":
         ids = " ".join(shlex.quote(str(one)) for one in ast.literal_eval(value))

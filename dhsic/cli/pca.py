@@ -18,8 +18,8 @@ from dhsic.cli.console import counted, echo_json, heed_signals, say, seconds, sh
 from dhsic.cli.job import SelectJob
 from dhsic.cli.out import absolute, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
-from dhsic.joins.family_ids import plink_ids
 from dhsic.joins.labels import Labelled
+from dhsic.joins.plink_ids import plink_ids
 from dhsic.passes.call_counts import counting_on
 from dhsic.relatedness import ComponentsRequest
 from dhsic.sources import AbstractSource

@@ -17,13 +17,13 @@ import numpy as np
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import InputError, warn
 from dhsic.joins.conditions import Condition
-from dhsic.joins.family_ids import family_ids
 from dhsic.joins.filtered import OF_SAMPLES, Filtered
 from dhsic.joins.frame_rows import names_of
 from dhsic.joins.hardy_weinberg import is_in_equilibrium
 from dhsic.joins.id_lists import features_listed, samples_listed
 from dhsic.joins.imputation_quality import imputation_quality
 from dhsic.joins.places import chromosome_codes, features_at
+from dhsic.joins.plink_ids import family_ids
 from dhsic.joins.regions import Regions
 from dhsic.joins.sexes import (
     BY_SEX,

@@ -19,7 +19,6 @@ from dhsic.joins.blocks import BlockNames
 from dhsic.joins.censoring import Censoring, columns_of_labels, with_censoring
 from dhsic.joins.covariates import covariates_of, design_of, warn_of_codes
 from dhsic.joins.environment import Environment, named_columns
-from dhsic.joins.family_ids import check_families, plink_ids
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.filters import AbstractCounting, Filters
 from dhsic.joins.frame_rows import (
@@ -32,6 +31,7 @@ from dhsic.joins.frame_rows import (
 )
 from dhsic.joins.level_names import check_level_names
 from dhsic.joins.mixed_values import check_mixed, check_names
+from dhsic.joins.plink_ids import check_plink_ids, plink_ids
 from dhsic.joins.sample_checks import warn_of_doubtful_samples
 from dhsic.joins.sample_weights import (
     SAMPLE_WEIGHT,
@@ -375,7 +375,7 @@ class _Rows:
         if ids := plink_ids(self.source):
             columns = {str(name): np.asarray(labels[name]) for name in id_columns(labels)}
             ids = {name: filtered.samples_of(each) for name, each in ids.items()}
-            check_families(what, columns, order, ids)
+            check_plink_ids(what, columns, order, ids)
         self.notes.append(f"{what}: {order.note}")
         return order.take(values)
 

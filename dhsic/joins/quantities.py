@@ -98,6 +98,7 @@ _FLAGGED = re.compile(
     r"((?P<range>HH?|LL?|HIGH|LOW|ABN|CRIT)|(?P<footnote>[*#!^\u2020\u2021]{1,3})"
     r"|(?<=[\s(\[])(?P<word>[A-Z]{2,4}))[\])]?"
 )
+#: Pandas expression for the numbers without flags.
 _UNFLAGGED = "{p}.to_numeric({v}.str.extract('^([+-]?[0-9.]+)', expand=False), errors='coerce')"
 
 

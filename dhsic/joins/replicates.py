@@ -62,26 +62,31 @@ def warn_of_replicates(
         if groups:
             n = sum(map(len, groups))
             shown = abbreviate(map(repr, groups[0]), SHOWN)
-            are_equal = all(len({*group}) == 1 for group in groups)
-            base = f"X.index.astype(str).str.replace(r'{pattern}', '', regex=True)"
-            columns = [] if source is None else [*_columns(data, source, rows)]
-            dtypes = data.dtypes if isinstance(data, pd.DataFrame) else ()
-            has_text = not all(map(pd.api.types.is_numeric_dtype, dtypes)) or any(
-                any(map(_is_text, values.tolist())) for _, values in columns
-            )
-            others = [(name, values) for name, values in columns if name not in apart]
+            columns = {} if source is None else dict(_columns(data, source, rows))
+            others = [(name, values) for name, values in columns.items() if name not in apart]
             is_listed = len({*texts}) == len(texts)
             warn(
                 f"{n:,} of {len(texts):,} samples look like repeated measurements of "
                 f"{len(groups):,}, by their names ({shown}). p-values assume independent samples, "
                 "and repetitions of one sample make them far too small. Average them, for instance "
-                "in pandas, where the sample names are the index of X: X = X.groupby("
-                f"{'level=0' if are_equal else base}).{MEAN_OR_FIRST if has_text else MEAN}. Or "
-                "keep one of each"
+                "in pandas, where the sample names are the index of X: "
+                f"{_averaging(groups, pattern, data, columns.values())}. Or keep one of each"
                 f"{': list their names for keep=.' if is_listed else _by(texts, others)}"
             )
             return True
     return False
+
+
+def _averaging(groups: list[list[str]], pattern: str, data: Any, columns: Iterable[Array]) -> str:
+    """Return pandas code that averages samples of the same `groups` of names."""
+    are_equal = all(len({*group}) == 1 for group in groups)
+    base = f"X.index.astype(str).str.replace(r'{pattern}', '', regex=True)"
+    dtypes = data.dtypes if isinstance(data, pd.DataFrame) else ()
+    has_text = not all(map(pd.api.types.is_numeric_dtype, dtypes)) or any(
+        any(map(_is_text, values.tolist())) for values in columns
+    )
+    key = "level=0" if are_equal else base
+    return f"X = X.groupby({key}).{MEAN_OR_FIRST if has_text else MEAN}"
 
 
 def _by(names: list[str], columns: Iterable[tuple[str, Array]]) -> str:

@@ -660,7 +660,8 @@ def phenotype(path: str, name: str) -> Array:
     called = {plain(column): column for column in table.columns}
     word = plain(name)
     column_name = name if name in table.columns else called.get(WORDS.get(word, word), name)
-    column = typed(table.column(column_name), na=(str(PLINK_MISSING),))
+    texts = table.column(column_name)
+    column = typed(texts, na=(str(PLINK_MISSING),))
     where = f"{column_name} of {path}"
     if column.dtype.kind == "f":
         distinct = set(np.unique(column[~is_missing(column)]).tolist())
@@ -677,7 +678,7 @@ def phenotype(path: str, name: str) -> Array:
             f"{where} is missing for all samples (-9 or 0). Pass labels as a table or array, for "
             "example --labels FILE --target NAME."
         )
-    if words := sorted(NONE.intersection(stripped(table.column(column_name)))):
+    if words := sorted(NONE.intersection(stripped(texts))):
         warn(
             f"{words[0]} in {where} is read as missing, because PLINK 2 writes it for a missing "
             "category. If it names a class, pass the file as a table: "

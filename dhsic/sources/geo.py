@@ -64,7 +64,7 @@ def _are_names(texts: Array) -> bool:
 
 
 def advice_on_samples(samples: Array, lines: Iterable[str]) -> str:
-    """Return sentences on the variables in the lines above a GEO table, and on their use; or "".
+    """Return sentences on the variables above a GEO table, each after a blank; "" without any.
 
     Titles that differ between all samples are no variable, but a part of them may name a group.
     """
@@ -72,21 +72,20 @@ def advice_on_samples(samples: Array, lines: Iterable[str]) -> str:
     about.pop(ACCESSION, None)
     names = {name: texts for name, texts in about.items() if _are_names(texts)}
     variables = [repr(name) for name in about if name not in names]
-    sentences = []
-    if about:
-        lines_of = "!Sample_title, !Sample_characteristics_ch1, ..."
-        sentences = ["", f"Lines above the table ({lines_of}) describe the samples."]
+    if not about:
+        return ""
+    lines_of = "!Sample_title, !Sample_characteristics_ch1, ..."
+    advice = f" Lines above the table ({lines_of}) describe the samples."
     if variables:
-        sentences.append(
-            f"Their variables are {abbreviate(variables, 20)}; pass one of these names."
-        )
-    for name, texts in [*names.items()][:1]:
-        sentences.append(
-            f"In the line !Sample_{name}, every sample has another text ({texts[0]!r}, ...). If a "
+        advice += f" Their variables are {abbreviate(variables, 20)}; pass one of these names."
+    if names:
+        name, texts = next(iter(names.items()))
+        advice += (
+            f" In the line !Sample_{name}, every sample has another text ({texts[0]!r}, ...). If a "
             "part of it is a group, write a table with the columns geo_accession and group, and "
             "pass group of this table as the labels."
         )
-    return " ".join(sentences)
+    return advice
 
 
 def _of_samples(

@@ -197,6 +197,7 @@ def _parts_of_table(
             "Restore its header, or write it again."
         )
     are_few = separator != "\t" or len(names) <= len(BIM)  # wide tables are not read whole
+    # Without usecols, pandas allows a last column that no row has.
     how: dict[str, Any] = {"names": [*names, TOO_MANY]} if are_few else {"usecols": some}
     try:
         with pd.read_csv(

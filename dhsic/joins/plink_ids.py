@@ -45,7 +45,7 @@ def family_ids(source: AbstractSource) -> tuple[Array, Array] | None:
     return (ids["FID"], ids["IID"]) if "FID" in ids else None
 
 
-def check_families(
+def check_plink_ids(
     what: str,
     columns: Mapping[str, Array],
     order: RowOrder,
