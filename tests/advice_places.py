@@ -218,6 +218,7 @@ FOLLOWED = {
     **dict.fromkeys(functions(ON_CATEGORIES), "test_text_categories.py"),
     **dict.fromkeys(functions(ON_REGIONS), "test_region.py"),
     "cli/gwas_ssf.py:check_ssf": "test_gwas_ssf.py",
+    "joins/censoring.py:warn_of_events": "test_unnamed_events.py",
     "cli/job.py:SelectJob._check_covariates": "test_units_and_signs.py",
     "results/tables.py:_warn_of_list": "test_lists.py",
     "get.py:_members": "test_get.py",

@@ -18,8 +18,8 @@ from commands import run, told
 import dhsic
 from dhsic import open_source
 from dhsic.joins.class_names import words_among
-from dhsic.joins.dates import date_formats
 from dhsic.joins.text import read_table
+from dhsic.sources.dates import date_formats
 from dhsic.sources.thousands import PointedNumbers
 
 M, D = 60, 6
@@ -370,9 +370,8 @@ def test_dates_whose_day_may_be_the_month_have_two_readings(rng, folder):
         y=rng.normal(size=M).round(2),
         day=[f"{i % 12 + 1}/{i // 12 + 1}/19" for i in range(M)],
     )
-    assert "(format='%m/%d/%y' if the month comes first)" in refused(
-        "--target", "y", "--covariate", "day"
-    )
+    sentence = refused("--target", "y", "--covariate", "day")
+    assert "If the month comes first, use format='%m/%d/%y' instead." in sentence
 
 
 NO_DATES = {

@@ -15,10 +15,7 @@ from dhsic.errors import InputError, warn
 from dhsic.joins.covariates import taken_as_number
 from dhsic.joins.label_description import plain_number
 from dhsic.joins.labels import Labelled
-from dhsic.joins.measured_text import MEASURED
 from dhsic.joins.mixed_values import refuse_mixed_covariate, text_among_numbers
-from dhsic.joins.quantities import refuse_quantities
-from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.slips import warn_of_slips
 from dhsic.joins.text import (
     ORDINARY,
@@ -42,8 +39,11 @@ from dhsic.sources.marked_numbers import (
     begin_with_numbers,
     numbers_of,
 )
+from dhsic.sources.measured_text import MEASURED
 from dhsic.sources.odd_fields import OddFields
 from dhsic.sources.opening import is_table
+from dhsic.sources.quantities import refuse_quantities
+from dhsic.sources.rewriting import WrittenColumn
 from dhsic.sources.sentinels import written
 from dhsic.sources.text_features import ticks
 from dhsic.validation import is_numeral

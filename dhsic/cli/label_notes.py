@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 
@@ -12,15 +11,12 @@ from dhsic._typing import Array
 from dhsic.joins.label_description import MOST_TOLD, plain_number
 from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
 from dhsic.kernels.risk_sets import is_censored
-from dhsic.sources.ids import abbreviate, plain
+from dhsic.sources.ids import abbreviate
 
 #: PLINK's codes of cases (2), controls (1) and missing (0).
 CASE_CONTROL = {0, 1, 2}
 #: Classes with fewer samples than this are small.
 FEW = 20
-#: Patterns of names of survival times, and of events.
-OF_TIME = re.compile(r"time|surv|days|months|years|followup|^os$|^pfs$|^dfs$|^rfs$")
-OF_EVENT = re.compile(r"event|status|death|dead|died|deceased|censor|alive|relapse|progress")
 
 
 def notes_on(y: Array | None, target: Sequence[str]) -> Iterator[str]:
@@ -30,26 +26,6 @@ def notes_on(y: Array | None, target: Sequence[str]) -> Iterator[str]:
         yield (
             "labels are 0, 1 and 2, and all three are used as values; if 0 means missing, as in "
             f"PLINK files, pass {na} --drop-missing"
-        )
-
-
-def censoring_note(targets: Sequence[str], y: Array | None) -> Iterator[str]:
-    """Yield a note if joint targets look like times and events of survival data."""
-    if y is None or y.ndim != 2 or len(targets) != y.shape[1]:
-        return
-    names = [plain(name) for name in targets]
-    times = [n for n, name in enumerate(names) if OF_TIME.search(name)]
-    events = [
-        n
-        for n, name in enumerate(names)
-        if n not in times and OF_EVENT.search(name) and len(np.unique(y[:, n].astype(str))) == 2
-    ]
-    if times and events:
-        time, event = targets[times[0]], targets[events[0]]
-        yield (
-            f"{time!r} and {event!r} look like times to an event and events, but each is used as a "
-            f"separate label. To account for censoring, pass --target {shlex.quote(time)} --event "
-            f"{shlex.quote(event)}"
         )
 
 

@@ -11,13 +11,13 @@ from dhsic._typing import Array
 from dhsic.cli.job import SelectJob
 from dhsic.errors import InputError
 from dhsic.joins.class_names import refuse_alike, refuse_words, words_told
-from dhsic.joins.dates import refuse_dates
 from dhsic.joins.lookalikes import refuse_lookalikes
-from dhsic.joins.measured_text import refuse_measured
-from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import is_missing, stripped
 from dhsic.joins.written_numbers import refuse_written
+from dhsic.sources.dates import refuse_dates
 from dhsic.sources.ids import abbreviate, na_of
+from dhsic.sources.measured_text import refuse_measured
+from dhsic.sources.rewriting import WrittenColumn
 
 #: Minimum mean number of rows per value if cells may have been merged; and a pandas expression that
 #: copies the values of a column {v} into the empty cells below them.

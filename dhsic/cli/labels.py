@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,17 +31,14 @@ from dhsic.cli.options import split_columns
 from dhsic.cli.shared_columns import check_shared_columns
 from dhsic.errors import InputError, warn
 from dhsic.joins.blocks import names_of_blocks
-from dhsic.joins.censoring import Censoring
+from dhsic.joins.censoring import Censoring, warn_of_events
 from dhsic.joins.covariates import design
-from dhsic.joins.dates import LETTER
 from dhsic.joins.environment import Environment
 from dhsic.joins.frame_rows import names_to_match
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
 from dhsic.joins.level_names import check_level_names
 from dhsic.joins.mass_spectra import about_descriptions
 from dhsic.joins.plink_ids import check_plink_ids, plink_ids
-from dhsic.joins.quantities import refuse_quantities
-from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.sample_checks import warn_of_doubtful_samples
 from dhsic.joins.sample_weights import checked_weights, unequal
 from dhsic.joins.table import RowOrder, Table
@@ -63,8 +61,11 @@ from dhsic.kernels.labels import (
 from dhsic.linalg.blocks import Blocks
 from dhsic.passes.call_counts import counting_on
 from dhsic.sources import AbstractSource
+from dhsic.sources.dates import LETTER
 from dhsic.sources.ids import abbreviate, did_you_mean, is_id, na_of
 from dhsic.sources.opening import is_table, open_source
+from dhsic.sources.quantities import refuse_quantities
+from dhsic.sources.rewriting import WrittenColumn
 from dhsic.sources.sentinels import written
 from dhsic.validation import refuse_wide
 
@@ -223,6 +224,7 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
         for name in job.label_columns
         for one in columns[name]
     ]
+    _warn_of_events(job, labels, table, orders)
     _refuse_quantities(job, written)
     refuse_text(job, labels, covariates, lambda name: places.get(name, sample_places))
     notes += _checked_values(job, written)
@@ -231,6 +233,25 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
         "n_rows_elsewhere": sum(order.n_elsewhere for order in orders),
     }
     return labels, covariates, blocks, weights, notes, counts
+
+
+def _warn_of_events(
+    job: SelectJob, labels: Columns, table: Table | None, orders: Sequence[RowOrder]
+) -> None:
+    """Warn of times without events, see `warn_of_events`; the first order is that of the table."""
+    if job.event is not None:
+        return
+    others = {name: partial(np.asarray, values) for name, values in labels}
+    if table is not None:
+        apart = (*job.label_columns, *job.covariate)
+        unused = [name for name in table.columns if name not in apart]
+        others |= {name: partial(_taken, table, orders[0], name) for name in unused}
+    warn_of_events(dict(labels), others)
+
+
+def _taken(table: Table, order: RowOrder, name: str) -> Array:
+    """Read a column of a table for the samples, (m,)."""
+    return order.take(table.column(name))
 
 
 def _weights(

@@ -16,7 +16,6 @@ import xarray as xr
 from dhsic._typing import Index
 from dhsic.cli.console import counted, echo_json, heed_signals, paragraph, say, seconds, shown, tell
 from dhsic.cli.job import NO_TARGET, SelectJob
-from dhsic.cli.label_notes import censoring_note
 from dhsic.cli.labels import open_with_labels
 from dhsic.cli.marginal import MarginalCommand, refuse_beside_marginal
 from dhsic.cli.out import NAMED, OF_ALL, check_table, in_columns, write_table
@@ -126,8 +125,6 @@ def _opened(job: SelectJob) -> Labelled:
         say("filters", filters_told(labelled.filtered.left_out))
     description = LabelDescription(job.labels_as, in_columns=True)
     say("labels", "; ".join([description.of(labelled.y), *labelled.notes]))
-    for note in censoring_note(job.target, labelled.y):
-        say("note", note)
     return labelled
 
 

@@ -33,7 +33,7 @@ from dhsic.cli.console import (
 )
 from dhsic.cli.detached import detach, settle
 from dhsic.cli.job import LISTS, SelectJob
-from dhsic.cli.label_notes import censoring_note, notes_on, single_samples, small_classes
+from dhsic.cli.label_notes import notes_on, single_samples, small_classes
 from dhsic.cli.labels import open_with_labels
 from dhsic.cli.options import spelled
 from dhsic.cli.out import absolute
@@ -282,7 +282,6 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
     sites = Sites.of(source, filtered.left_out)
     y = every[0].y
     small = small_classes(y) if job.per_class else single_samples(y, job.target)
-    censored = () if job.per_target else censoring_note(job.target, every[0].y)
     for note in (
         *sites.notes(),
         *(
@@ -291,7 +290,6 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
             for n in notes_on(labelled.y, one.target)
         ),
         *small,
-        *censored,
     ):
         say("note", note)
     sizes = [

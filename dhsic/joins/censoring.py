@@ -7,7 +7,7 @@ variables of the data, or arrays. All become arrays of type `dhsic.kernels.risk_
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +17,9 @@ import pandas as pd
 from dhsic._typing import Array, Float, Mask
 from dhsic.errors import InputError, warn
 from dhsic.joins.frame_rows import id_columns
-from dhsic.joins.text import is_missing, typed
+from dhsic.joins.text import is_missing, stands_for_none, stripped, typed
 from dhsic.kernels.risk_sets import CENSORED, check_events, is_censored
-from dhsic.sources.ids import abbreviate, did_you_mean
+from dhsic.sources.ids import abbreviate, did_you_mean, plain
 from dhsic.validation import is_numeral
 
 #: Words for an event that was observed, and for a censored time, in lower case.
@@ -50,6 +50,13 @@ OPPOSITE = frozenset(
 )
 #: Texts that mean 1 and 0.
 ONE, ZERO = YES | {"1", "1.0"}, NO | {"0", "0.0"}
+#: Patterns of plain names of columns that hold times to an event, and events; and the minimum
+#: number of different times.
+OF_TIME = re.compile(r"time|surv|days|months|years|followup|^(os|pfs|dfs|rfs|dss|efs|ttp)$")
+OF_EVENT = re.compile(
+    r"event|status|death|dead|died|decease|cens|alive|relapse|progress|recur|^(os|pfs|dfs|rfs)$"
+)
+FEWEST_TIMES = 10
 _NUMBERED = re.compile(r"([01])\s*[:=]\s*(\D.*)")
 
 
@@ -105,6 +112,42 @@ def observed_value(event: str, columns: Collection[str] = ()) -> str | None:
     """Value of an observed event in NAME=VALUE, as text; None if there is only a name."""
     column = event_column(event, columns)
     return None if column == event else event[len(column) + 1 :]
+
+
+def warn_of_events(times: Mapping[str, Array], others: Mapping[str, Callable[[], Array]]) -> None:
+    """Warn if labels look like times to an event, and another column looks like their events.
+
+    Parameters
+    ----------
+    times : mapping of str to (m,)
+        Labels by name.
+    others : mapping of str to callable
+        Functions that return other columns, (m,), by name, or labels. Only columns with a name of
+        events are read.
+    """
+    time = next((name for name, values in times.items() if _may_be_times(name, values)), None)
+    for name, values in others.items() if time is not None else ():
+        if name != time and OF_EVENT.search(plain(name)) and _are_two(values()):
+            warn(
+                f"{time!r} looks like times to an event, and {name!r} tells whether the event was "
+                "observed. Without it, a time at which a sample was last seen counts like the "
+                f"time of its event. If some times are censored, pass event={name!r}."
+            )
+            return
+
+
+def _may_be_times(name: str, values: Array) -> bool:
+    """Whether a column of labels has a name of times, and values that may be times."""
+    if not OF_TIME.search(plain(name)) or values.dtype.kind not in "iufO":
+        return False
+    numbers = pd.to_numeric(pd.Series(values), errors="coerce").dropna()
+    return numbers.nunique() >= FEWEST_TIMES and bool((numbers >= 0).all())
+
+
+def _are_two(values: Array) -> bool:
+    """Whether a column has two different values that are not missing."""
+    texts = {text for text in map(str, stripped(values)) if not stands_for_none(text)}
+    return len(texts) == 2
 
 
 def with_censoring(target: Any, event: Any, entry: Any, what: str) -> tuple[Any, Censoring | None]:

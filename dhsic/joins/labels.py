@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,12 @@ import pandas as pd
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError, warn
 from dhsic.joins.blocks import BlockNames
-from dhsic.joins.censoring import Censoring, columns_of_labels, with_censoring
+from dhsic.joins.censoring import (
+    Censoring,
+    columns_of_labels,
+    warn_of_events,
+    with_censoring,
+)
 from dhsic.joins.covariates import covariates_of, design_of, warn_of_codes
 from dhsic.joins.environment import Environment, named_columns
 from dhsic.joins.filtered import Filtered
@@ -227,6 +232,20 @@ class Inputs:
             return censored_labels(self.target, data, self.censoring, fill), covariates
         return as_labels(self.target, data, fill), covariates
 
+    def _warn_of_events(self, source: AbstractSource, labels: Array | None) -> None:
+        """Warn if the labels look like times, and another column of the data like their events."""
+        if labels is None or self.censoring is not None or labels.dtype.names:
+            return
+        target = self.target
+        called = [getattr(target, "name", None)] if hasattr(target, "name") else []
+        names = [*names_said(target), *getattr(target, "columns", called)]
+        if len(names) != (1 if labels.ndim == 1 else labels.shape[1]):
+            return
+        columns = dict(zip(map(str, names), labels.reshape(len(labels), -1).T, strict=True))
+        held = self.passed if isinstance(self.passed, pd.DataFrame) else source.sample_coords()
+        others = {str(name): partial(np.asarray, held[name]) for name in held}
+        warn_of_events(columns, others | {n: partial(np.asarray, of) for n, of in columns.items()})
+
     def join(
         self,
         source: AbstractSource,
@@ -243,6 +262,7 @@ class Inputs:
         data = source if self._holds_labels else self.data
         labels, covariates = self._read(source) if self._holds_labels else self._values
         source = hinted(source)
+        self._warn_of_events(source, labels)
         check_level_names(source, self.passed, self.opening.get("categories"))
         self._check_order_by_columns(source, what)
         refuse_held(self.data, source, target, what)

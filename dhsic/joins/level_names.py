@@ -17,10 +17,10 @@ from dhsic._typing import Array
 from dhsic.errors import InputError, warn
 from dhsic.joins.class_names import refuse_words, words_told
 from dhsic.joins.lookalikes import looks, refuse_lookalikes
-from dhsic.joins.rewriting import WrittenColumn
 from dhsic.sources import AbstractSource
 from dhsic.sources.categories import codes_at
 from dhsic.sources.ids import abbreviate
+from dhsic.sources.rewriting import WrittenColumn
 
 #: Minimum number of other levels beside which a word for a missing value is refused.
 FEWEST_OTHERS = 1

@@ -11,8 +11,8 @@ from collections import Counter
 
 from dhsic._typing import Array
 from dhsic.errors import InputError
-from dhsic.joins.rewriting import WrittenColumn
 from dhsic.sources.ids import abbreviate
+from dhsic.sources.rewriting import WrittenColumn
 
 #: Cyrillic and Greek letters, dashes and quotes, and the ASCII characters that look the same.
 _LOOKS = str.maketrans(

@@ -18,16 +18,16 @@ from dhsic.joins.class_names import (
     refuse_words,
     words_told,
 )
-from dhsic.joins.dates import refuse_dates
 from dhsic.joins.frame_rows import id_columns
 from dhsic.joins.lookalikes import refuse_lookalikes
-from dhsic.joins.measured_text import MEASURED, refuse_measured
-from dhsic.joins.quantities import refuse_quantities
-from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import WRITTEN, stands_for_none
+from dhsic.sources.dates import refuse_dates
 from dhsic.sources.frame_advice import as_numbers_of, numbers_in_python
+from dhsic.sources.measured_text import MEASURED, refuse_measured
 from dhsic.sources.odd_fields import OddFields
 from dhsic.sources.other_frames import columns_of
+from dhsic.sources.quantities import refuse_quantities
+from dhsic.sources.rewriting import WrittenColumn
 from dhsic.validation import is_numeral
 
 #: Words, in lower case, that mean a missing value among numbers.

@@ -12,13 +12,13 @@ from dhsic.errors import InputError
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.frame_rows import values_of
 from dhsic.joins.mixed_values import text_among_numbers
-from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import is_missing, typed
 from dhsic.joins.variables import has_variables, read_target
 from dhsic.linalg.weighted_samples import effective_size
 from dhsic.sources.frame_advice import numbers_in_python
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.options import MissingChunks
+from dhsic.sources.rewriting import WrittenColumn
 
 #: Name of the parameter, and of the excluded samples in `Filtered.left_out`.
 SAMPLE_WEIGHT = "sample_weight"

@@ -50,10 +50,10 @@ from dhsic.joins.keys import (
     names_rows,
     quoted,
 )
-from dhsic.joins.rewriting import WrittenColumn
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import abbreviate, did_you_mean, is_id, is_index, plain
 from dhsic.sources.likeness import containment, difference, renaming_expression
+from dhsic.sources.rewriting import WrittenColumn
 
 #: Advice if a table does not match: on columns that contain no sample names, and on samples without
 #: a row.

@@ -15,7 +15,6 @@ import zarr
 from dhsic._typing import Array
 from dhsic.errors import DataError, DhsicError, InputError
 from dhsic.joins.coordinates import coordinates_of
-from dhsic.joins.rewriting import WrittenColumn
 from dhsic.joins.text import (
     check_numbers,
     is_missing,
@@ -50,6 +49,7 @@ from dhsic.sources.opening import (
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks, dimension_names
 from dhsic.sources.packing import declared, unpacked
 from dhsic.sources.plink import samples_table
+from dhsic.sources.rewriting import WrittenColumn
 from dhsic.sources.sexes import coded_sex
 from dhsic.sources.views import whole_of
 from dhsic.validation import refuse_lossy

@@ -12,9 +12,9 @@ import numpy as np
 
 from dhsic._typing import Array
 from dhsic.errors import InputError
-from dhsic.joins.dates import FEWEST, days_of, reads
-from dhsic.joins.rewriting import WrittenColumn
+from dhsic.sources.dates import FEWEST, days_of, reads
 from dhsic.sources.ids import abbreviate
+from dhsic.sources.rewriting import WrittenColumn
 from dhsic.sources.thousands import PointedNumbers
 
 #: Pattern of a day and month; and pattern and format of a year, month and day.

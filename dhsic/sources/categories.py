@@ -10,7 +10,7 @@ variance of a single feature, so that a column of 40 levels weighs as much as a 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,8 @@ from dhsic.sources.arrays import ArraySource
 from dhsic.sources.blocks import Block
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.marked_numbers import LIMIT
+from dhsic.sources.measured_text import measurements_of
+from dhsic.sources.quantities import examples
 from dhsic.sources.scaling import PRESENCE, Scale, Scaling
 from dhsic.sources.text_features import LETTERS
 from dhsic.sources.views import AbstractView
@@ -38,6 +40,8 @@ MOST, OF_A_LEVEL, FEW, OF_FEW = 50, 5, 5, 2
 #: category, and maximum number of features among which they are looked for.
 SEPARATED = re.compile(r"(.+)[_=:.][^_=:.]+")
 FEWEST_ONE_HOT, MOST_NAMED = 3, 4096
+#: Maximum number of columns that a message describes.
+MOST_DESCRIBED = 3
 #: Pattern of levels that begin with a number, perhaps after a sign or a currency, or with a month
 #: before a number; of durations of ISO 8601, such as PT5M; and of genotypes of letters.
 AMOUNT = re.compile(
@@ -93,20 +97,26 @@ class CodedColumn:
         return CodedColumn(values, tuple(levels), f"categories ({len(levels)})")
 
 
-def check_levels(where: str, columns: Mapping[str, CodedColumn], named: Collection[str]) -> None:
+def check_levels(
+    where: str,
+    columns: Mapping[str, CodedColumn],
+    named: Collection[str],
+    rewritten: Callable[[Mapping[str, str]], str],
+) -> None:
     """Refuse categorical columns whose levels are names, free text, amounts or dates.
 
     `where` is the subject of the message: the table or frame. Columns in `named` are categories by
-    the caller's word, so that their levels may be amounts.
+    the caller's word, so that their levels may be amounts. `rewritten` returns code that converts
+    columns, given the pandas expression of each; see `WrittenColumn.rewritten`.
     """
+    amounts = {
+        name: column.levels
+        for name, column in columns.items()
+        if name not in named and column.are_amounts
+    }
+    if amounts:
+        raise InputError(f"{where} has text {_about_amounts(amounts, rewritten)}")
     for name, column in columns.items():
-        if name not in named and column.are_amounts:
-            raise InputError(
-                f"{where} has text in column {name!r} that looks like amounts, ranges, dates, "
-                f"times or genotypes ({abbreviate(map(repr, column.levels), 3)}). Write it as "
-                f"numbers. If these are names of categories, pass categories={[name]!r}. If the "
-                f"column is not a feature, exclude it: not_features={[name]!r}."
-            )
         k, n = len(column.levels), int((~np.isnan(column.values)).sum())
         least = OF_FEW if k <= FEW else OF_A_LEVEL
         if k > MOST or k * least > max(n, 2 * OF_FEW):
@@ -117,6 +127,38 @@ def check_levels(where: str, columns: Mapping[str, CodedColumn], named: Collecti
                 f"text. A categorical feature has at most {MOST} levels, and {OF_A_LEVEL} samples "
                 f"per level on average. Exclude it: not_features={others!r}. Or merge rare levels."
             )
+
+
+def _about_amounts(
+    amounts: Mapping[str, tuple[str, ...]], rewritten: Callable[[Mapping[str, str]], str]
+) -> str:
+    """Return a message, after "has text", on columns whose levels look like amounts or dates."""
+    found = {name: known for name, of in amounts.items() if (known := measurements_of(of))}
+    if found:
+        shown = {name: abbreviate(map(repr, examples([*amounts[name]])), 3) for name in found}
+        kinds = (
+            f"{known.kind} in column {name!r} ({shown[name]})" for name, known in found.items()
+        )
+        units = dict.fromkeys(known.unit for known in found.values())
+        notes = dict.fromkeys(known.note for known in found.values() if known.note)
+        names = [*found]
+        what = f"that means numbers: {abbreviate(kinds, MOST_DESCRIBED)}."
+        code = rewritten({name: known.change for name, known in found.items()})
+        how = " ".join([f"To write {'; '.join(units)}: {code}.", *notes])
+    else:
+        names = [next(iter(amounts))]
+        what = (
+            f"in column {names[0]!r} that looks like amounts, ranges, dates, times or genotypes "
+            f"({abbreviate(map(repr, amounts[names[0]]), 3)})."
+        )
+        how = "Write it as numbers."
+    it, is_no = (
+        ("the column", "is not a feature") if len(names) == 1 else ("columns", "are no features")
+    )
+    return (
+        f"{what} {how} If these are names of categories, pass categories={names!r}. If {it} "
+        f"{is_no}, exclude {'it' if len(names) == 1 else 'them'}: not_features={names!r}."
+    )
 
 
 def _is_excessive(column: CodedColumn) -> bool:

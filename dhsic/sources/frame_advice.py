@@ -44,6 +44,11 @@ def numbers_in_python(columns: Sequence[OddFields], texts: Iterable[str]) -> lis
         change = AT_LIMIT.format(p="pandas", v="{v}.str.strip()")
         what = f"{limit!r} means that a value is beyond a limit. Half the limit for values below it"
         return [(change, f"{what}, and the limit for values above:")]
+    quantities = [of for column in columns if (of := column.quantities)]
+    if quantities and len(quantities) == len(columns):
+        change = quantities[0].change.replace("{p}", "pandas")
+        are_alike = all(of.change == quantities[0].change for of in quantities)
+        return [(change, f"To write {quantities[0].unit}:")] if are_alike else []
     if not has_commas:
         return []
     meaning = meaning_of_commas(texts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -23,7 +24,7 @@ from dhsic.sources.arrays import open_in_memory
 from dhsic.sources.categories import MOST, CodedColumn, MixedSource, check_known, check_levels
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import BOOLEANS, NA, abbreviate, is_id, is_value, na_of, names_rows_by_name
-from dhsic.sources.marked_numbers import numbers_of
+from dhsic.sources.marked_numbers import command, numbers_of
 from dhsic.sources.odd_fields import OddFields
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.table_formats import format_of
@@ -66,7 +67,7 @@ def open_mixed_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
     }
     if not coded:
         return open_in_memory(X, plain)
-    check_levels("The DataFrame", coded, wanted)
+    check_levels("The DataFrame", coded, wanted, _in_frame)
     left = X.loc[:, [str(name) not in coded for name in X.columns]]
     columns, code = dict(coded), plain.code_of()
     samples = X.index.to_numpy(dtype=object)
@@ -78,6 +79,23 @@ def open_mixed_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
         options.check_dim(0, X.index.name, "the DataFrame")
     order = [str(name) for name in X.columns]
     return MixedSource({name: columns[name] for name in order}, samples, missing_code=code)
+
+
+def _in_frame(changes: Mapping[str, str]) -> str:
+    """Return Python code that converts columns of text, given the pandas expression of each."""
+    texts = "X[{name!r}].astype(str).str.strip()"
+    return "; ".join(
+        f"X[{name!r}] = {change.format(p='pandas', v=texts.format(name=name))}"
+        for name, change in changes.items()
+    )
+
+
+def _in_table(text: Delimited, changes: Mapping[str, str]) -> str:
+    """Return a shell command that converts columns of text, given the expression of each."""
+    assert text.names is not None, "tables of categories have a header"
+    at = {text.names.index(name): change for name, change in changes.items()}
+    written = command(text.path, text.separator, text.top.n_skipped, at)
+    return f"{written}, then pass NEW.csv{text.formula_advice()}"
 
 
 def _coded_series(column: pd.Series, *, is_category: bool) -> CodedColumn | None:
@@ -159,7 +177,7 @@ def open_mixed_table(path: str, options: OpenOptions) -> AbstractSource:
     coded = table.coded(wanted)
     if not coded:
         return open_table(path, plain)
-    check_levels(path, coded, wanted)
+    check_levels(path, coded, wanted, partial(_in_table, text))
     others = [name for name in table.feature_names if name not in coded]
     if not others:
         return MixedSource(coded, *table.names(path, coded), missing_code=plain.code_of())

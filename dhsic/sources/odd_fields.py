@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dhsic.sources.ids import abbreviate, is_value
 from dhsic.sources.marked_numbers import IN_PARENTHESES, LIMIT
 from dhsic.sources.number_fields import is_comma_number
+from dhsic.sources.quantities import Quantities, quantities_of
 from dhsic.sources.text_features import CALLS, dosages_of
 
 #: Maximum number of texts that a message lists; more texts are not markers of missing values.
@@ -144,6 +145,15 @@ class OddFields:
     def commas(self) -> list[str]:
         """Texts that are numbers except for commas."""
         return [text for text in self.places if is_comma_number(text)]
+
+    @property
+    def quantities(self) -> Quantities | None:
+        """Kind of the texts if they are numbers with flags or multiples; None for others.
+
+        Most fields of the column are plain numbers.
+        """
+        found = quantities_of([*self.places, "1"]) if self.are_few and not self.are_signed else None
+        return found if found is not None and found.change else None
 
     @property
     def sentence(self) -> str:

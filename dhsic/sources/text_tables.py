@@ -635,8 +635,20 @@ class TextTable:
                 "it a missing value: the mean of the feature replaces it, or a test excludes the "
                 "sample."
             )
-        is_said = all(column.are_signed or column.limits for column in every)
-        return " ".join([*told, *([] if is_said else [advice(every)])])
+        without_flags = self._without_flags(every)
+        is_said = all(c.are_signed or c.limits or (without_flags and c.quantities) for c in every)
+        return " ".join(filter(None, [*told, without_flags, "" if is_said else advice(every)]))
+
+    def _without_flags(self, every: Sequence[OddFields]) -> str:
+        """Return advice on numbers with flags or multiples beside plain numbers; "" for others."""
+        found = {column.name: of for column in every if (of := column.quantities)}
+        if not found or self.turned or self.text.names is None:
+            return ""
+        at = {self.columns.names.index(name): of.change for name, of in found.items()}
+        written = command(self.path, self.text.separator, self.text.top.n_skipped, at)
+        kinds = abbreviate((f"{of.kind} in {name!r}" for name, of in found.items()), MOST_TOLD)
+        units = "; ".join(dict.fromkeys(of.unit for of in found.values()))
+        return f"These are {kinds}. To write {units}: {written}, then pass NEW.csv."
 
     def _in_every_column(self, change: str, *, turned: bool = False) -> str:
         """Return the end of a sentence: a command that changes the fields of all features.

@@ -1,4 +1,4 @@
-"""Dates among labels and covariates, which would be misread as classes or as numbers.
+"""Dates that are text, which would be misread as classes or as numbers.
 
 As text, every date would be its own class. Dates are therefore refused, with a command that
 converts them to numbers of days. A few dates with several samples each are treated as batches, and
@@ -8,15 +8,15 @@ remain groups. Dates that read as numbers are handled in `dhsic.joins.written_nu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
 
 from dhsic._typing import Array
 from dhsic.errors import InputError
-from dhsic.joins.rewriting import WrittenColumn
 from dhsic.sources.ids import abbreviate
+from dhsic.sources.rewriting import WrittenColumn
 from dhsic.validation import is_numeral
 
 #: Formats of a day; of the time of day that may follow it; of a time of day alone; and other
@@ -83,20 +83,25 @@ def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = L
             f"{column.called} has {n} different {dates} ({shown}), and each is treated as a "
             f"{group}, such as a batch"
         )
-    month_first = [way for way in formats[1:] if way.startswith("%m")]
-    which = f" (format={month_first[0]!r} if the month comes first)" if month_first else ""
-    century = (
-        " Years of two digits are read as 1969 to 2068, so correct earlier ones first, such as "
-        "years of birth."
-        if "%y" in formats[0]
-        else ""
-    )
     raise InputError(
         f"Values of {column.called} are {dates} ({shown}): {n} different {dates} in "
         f"{counts.sum():,} samples, so each would be its own {group}. Convert them to numbers of "
-        f"{units}: {column.rewritten(days_of(formats[0]))}{which}. If they are names, "
-        f"{remedy}.{century}"
+        f"{units}: {column.rewritten(days_of(formats[0]))}. If they are names, {remedy}. "
+        f"{about_dates(formats)}".rstrip()
     )
+
+
+def about_dates(formats: Sequence[str]) -> str:
+    """Return sentences on what `days_of` assumes: the order of days and months, and the century."""
+    month_first = next((way for way in formats[1:] if way.startswith("%m")), "")
+    sentences = [
+        f"If the month comes first, use format={month_first!r} instead." if month_first else "",
+        "Years of two digits are read as 1969 to 2068, so correct earlier ones first, such as "
+        "years of birth."
+        if "%y" in formats[0]
+        else "",
+    ]
+    return " ".join(filter(None, sentences))
 
 
 def serial_days(texts: Iterable[str], numbers: Iterable[float]) -> str:

@@ -7,13 +7,17 @@ with an expression that converts them to numbers.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+import numpy as np
 
 from dhsic._typing import Array
 from dhsic.errors import InputError, warn
-from dhsic.joins.dates import LETTER
-from dhsic.joins.rewriting import WrittenColumn
+from dhsic.sources.dates import CLOCK, LETTER, about_dates, date_formats, days_of
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.marked_numbers import FIRST_OF_PAIR, PAIR, numbers_of
+from dhsic.sources.quantities import Quantities, quantities_of
+from dhsic.sources.rewriting import WrittenColumn
 from dhsic.validation import is_numeral
 
 #: A column with at least this many distinct numbers is a measurement, not names of groups.
@@ -71,6 +75,23 @@ def refuse_measured(column: WrittenColumn, text: Array, group: str, remedy: str 
             f"each would be its own {group}. As {unit}: {column.rewritten(change)}. If they are "
             f"names, {remedy}."
         )
+
+
+def measurements_of(texts: Iterable[str]) -> Quantities | None:
+    """Return the kind of measurements that all texts are, and their conversion; None for others.
+
+    >>> measurements_of(["2021-01-05", "2021-02-06"])[:2], measurements_of(["1:30", "25:50"])[:2]
+    (('dates', 'numbers of days'), ('times of day', 'hours'))
+    >>> measurements_of(["5 d", "7 h"])[:2], measurements_of(["HLA 1", "HLA 2"])
+    (('numbers in different units: d, h', 'numbers of the unit h'), None)
+    """
+    distinct = sorted({*texts})
+    if formats := date_formats(np.array(distinct, dtype=object)):
+        kind, unit = ("times of day", "hours") if formats[0] in CLOCK else ("dates", "days")
+        change, note = days_of(formats[0]), about_dates(formats)
+        return Quantities(kind, f"numbers of {unit}", change, note=note)
+    found = quantities_of(distinct) or Quantities(*_conversion_of(distinct))
+    return found if found.change else None
 
 
 def _conversion_of(distinct: list[str]) -> tuple[str, str, str]:

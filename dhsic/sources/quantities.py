@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from dhsic._typing import Array
 from dhsic.errors import InputError
-from dhsic.joins.dates import serial_days
-from dhsic.joins.rewriting import WrittenColumn
+from dhsic.sources.dates import serial_days
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.number_fields import DECIMAL, POINTS, meaning_of_commas
+from dhsic.sources.rewriting import WrittenColumn
 from dhsic.validation import is_numeral
 
 #: Minimum number of different texts that are quantities, and not names of classes; and of numbers
@@ -106,13 +106,14 @@ class Quantities(NamedTuple):
     """Kind of the texts, the unit of their numbers, and a pandas expression; "" if there is none.
 
     The placeholders of the expression are those of `WrittenColumn.rewritten`. Fewer than `fewest`
-    different texts may be names.
+    different texts may be names. `note` is a sentence on what the expression assumes.
     """
 
     kind: str
     unit: str
     change: str
     fewest: int = FEWEST
+    note: str = ""
 
 
 def refuse_quantities(column: WrittenColumn, text: Array, group: str, remedy: str) -> None:
@@ -129,7 +130,7 @@ def refuse_quantities(column: WrittenColumn, text: Array, group: str, remedy: st
     found = quantities_of(distinct)
     if found is None or len(distinct) < found.fewest:
         return
-    shown = abbreviate(map(repr, _examples(distinct)), 4)
+    shown = abbreviate(map(repr, examples(distinct)), 4)
     how = (
         f"As {found.unit}: {column.rewritten(found.change)}."
         if found.change
@@ -141,7 +142,7 @@ def refuse_quantities(column: WrittenColumn, text: Array, group: str, remedy: st
     )
 
 
-def _examples(distinct: list[str]) -> list[str]:
+def examples(distinct: list[str]) -> list[str]:
     """Sort texts so that the first ones have different forms."""
     by_form: dict[str, list[str]] = {}
     for text in distinct:
