@@ -24,6 +24,8 @@ VECTORS = 24
 COPIES = 5
 #: Reserve for the allocator, buffers of BLAS, and modules that libraries load on first use.
 SLACK_BYTES = 96 << 20
+#: Bytes that survivors leave of the limit, because modules are imported after the estimate.
+GROWTH = 64 << 20
 #: Memory of a Dask worker process with dhsic loaded; and number of states that it keeps: of this
 #: round and of the last one.
 PROCESS_BYTES, STATES = 240 << 20, 2
@@ -184,7 +186,7 @@ def fit_budget(
     excess = needed.total - needed.allowed(limit)
     if excess <= 0:
         return needed, None
-    budget = max(0, min(most, room) - excess)
+    budget = max(0, min(most, room) - excess - GROWTH)
     return promised(budget), budget
 
 

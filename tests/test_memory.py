@@ -71,10 +71,13 @@ def test_peak_stays_below_the_promise(tmp_path, kernel):
 
 @pytest.mark.slow
 def test_a_gigabyte_under_two(tmp_path):
-    """2,000 x 500,000 int8 under an address-space limit of 2 GB."""
+    """2,000 x 500,000 int8 under an address-space limit of 2.1 GB.
+
+    Libraries take 0.9 GB of addresses, of which less than a quarter is in memory.
+    """
     simulate(tmp_path / "x.zarr", 2000, 500_000)
 
-    peak, promised = select(tmp_path / "x.zarr", limit=2 * GB, step=0.9)
+    peak, promised = select(tmp_path / "x.zarr", limit=int(2.1 * GB), step=0.9)
 
     assert peak < promised < 2 * GB
 

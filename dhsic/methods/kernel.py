@@ -328,20 +328,25 @@ class KernelSelector(Selector, Generic[D]):
             )
 
     def memory_estimate(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
-        m, plan = run.n_samples, self.engines(run, self.solver)
-        d, limit = run.source.n_features, self.memory_limit
+        m, plan, d = run.n_samples, self.engines(run, self.solver), run.source.n_features
         n = -(-min(self.again_from(run), run.n_candidates) * d // run.n_candidates)  # features
         again = bytes_again(n, m) + (marginal_bytes(run) if self.tests_features(run) else 0)
-        if n:
-            limit = MemoryEstimate(resident_bytes()).allowed(limit) - again
-        needed, budget = plan.memory(run.source, run.runtime, self._kernel, m, limit)
         # statistics of groups in progress
         n_open = 0 if run.groups is None else (OPEN_GROUPS + 4) * run.runtime.n_here
-        tasks = max(needed.tasks + n_open * 8 * m * m, bytes_read_again(n, m, run.source))
+        tasks = bytes_read_again(n, m, run.source)
         if self.tests_features(run):
             tile = marginal_judge(run).cost(m).tile
             tested = task_bytes(run.runtime.n_here, block_bytes(run.source, m), tile)["tasks"]
             tasks = max(tasks, tested, front_bytes(d, m))
+
+        def fitted(reserved: int) -> tuple[MemoryEstimate, int | None]:
+            """Estimate of the rounds, with survivors that leave `reserved` bytes of the limit."""
+            limit = MemoryEstimate(resident_bytes()).allowed(self.memory_limit) - reserved
+            return plan.memory(run.source, run.runtime, self._kernel, m, limit)
+
+        of_rounds = fitted(again)[0].tasks + n_open * 8 * m * m
+        tasks = max(tasks, of_rounds)
+        needed, budget = fitted(again + tasks - of_rounds + n_open * 8 * m * m)
         return replace(needed, tasks=tasks, vectors=needed.vectors + again), budget
 
     def _parts(
