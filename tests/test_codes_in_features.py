@@ -132,7 +132,9 @@ def test_threads_and_dask_refuse_alike(rng, tmp_path):
 
     X, y, _ = coded(rng.beta(2, 2, (M, D)), 9, rng)
     data, said = zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(M, 7)), []
-    cluster = distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None)
+    cluster = distributed.LocalCluster(
+        n_workers=1, processes=False, dashboard_address="127.0.0.1:0"
+    )
     with cluster, distributed.Client(cluster) as client, DaskRuntime(client) as runtime:
         for each in ("threads", runtime):
             with pytest.raises(dhsic.DataError, match="features are 9 ") as told:

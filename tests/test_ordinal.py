@@ -345,7 +345,7 @@ def test_threads_dask_and_a_resumed_run_give_the_same_bits(data, tmp_path):
     assert_array_equal(again["score"], first["score"])
     shutil.rmtree(tmp_path / "run")
     cluster = {"n_workers": 1, "threads_per_worker": 1, "processes": False}
-    with LocalCluster(**cluster, dashboard_address=None) as local, Client(local) as client:
+    with LocalCluster(**cluster, dashboard_address="127.0.0.1:0") as local, Client(local) as client:
         found = dhsic.select(path, y, runtime=DaskRuntime(client), **FEW)
     assert_array_equal(found["score"], first["score"])
     assert_array_equal(found["rank"], first["rank"])

@@ -161,7 +161,7 @@ _add(
     example="dhsic inspect g.vcz",
     help="""Describe the contents and layout of PATH, and the memory that a selection needs.
 
-    PATH is any input of select: Zarr, .h5ad, .bed, .pgen, CSV, Parquet.
+    PATH is any input of select: Zarr, .h5ad, .bed, .pgen, BGEN, VCF, CSV, Parquet.
 
     Reads metadata, names and candidate labels. To find out the kind of the values, it also reads
     features: all of them if the data have at most a billion values, otherwise a few blocks.
@@ -358,7 +358,7 @@ _add(
     example="dhsic test g.vcz --target sample_trait --out tests.tsv",
     help="""Test whether each feature of PATH depends on the labels.
 
-    PATH is any input of select: Zarr, .h5ad, .bed, .pgen, CSV, Parquet.
+    PATH is any input of select: Zarr, .h5ad, .bed, .pgen, BGEN, VCF, CSV, Parquet.
 
     For each feature alone, one pass computes HSIC, the p-value under independence, the false
     discovery rate (q, Benjamini and Hochberg), and the shape of the dependence: linear, monotone

@@ -297,6 +297,8 @@ def _summary(values: Array) -> str:
     column = typed(values)
     missing = is_missing(column)
     present = column[~missing]
+    if not present.size:
+        return "missing for all samples"
     if len(np.unique(present.astype(str))) < 2:
         return "constant"
     summary = LabelDescription().of(present)

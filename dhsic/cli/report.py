@@ -169,7 +169,8 @@ def show(
     costs = [one.costs for one in shown_runs.values()]
     rounds = counted(max(c["rounds"] for c in costs), "round")
     each_of = f"{len(costs):,} runs of {rounds}" if len(costs) > 1 else rounds
-    summary = f"{each_of} in {seconds(max(c['seconds'] for c in costs))}, "
+    time = seconds(max(c["seconds"] for c in costs))
+    summary = f"{each_of}{f', {time} in all' if took else f' in {time}'}, "
     summary += f"{human(sum(c['bytes_read'] for c in costs))} read"
     if took:
         summary += f", peak memory {human(costs[0]['peak_bytes'])}"

@@ -56,8 +56,8 @@ LOG_10 = float(np.log(10.0))
 #: Name of the setting with several widths.
 MULTISCALE = "multiscale"
 WIDTH_MEANING = (
-    "kernel width at which the dependence is strongest, as a fraction of the range of ranks; 1 "
-    "means linear"
+    "kernel width at which the dependence is strongest, as a fraction of the range of ranks; "
+    "the widest is 1"
 )
 SHAPE_MEANING = "shape of the dependence: linear, monotone or turning"
 Q_MEANING = "q-value: false discovery rate among the features with this p-value or a smaller one"

@@ -131,7 +131,8 @@ def warn_of_events(times: Mapping[str, Array], others: Mapping[str, Callable[[],
             warn(
                 f"{time!r} looks like times to an event, and {name!r} tells whether the event was "
                 "observed. Without it, a time at which a sample was last seen counts like the "
-                f"time of its event. If some times are censored, pass event={name!r}."
+                f"time of its event. If some times are censored, pass event={name!r}"
+                f"{', and only the times as target' if name in times else ''}."
             )
             return
 

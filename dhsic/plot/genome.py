@@ -97,15 +97,13 @@ def genome(
             label=label,
         )
         points.set_gid("selected")
-        right = value == "score_first_round"  # the left corner shows the exponent of the axis
-        where = {"loc": "upper right" if right else "upper left", "bbox_to_anchor": (right, 1.12)}
-        ax.legend(frameon=False, borderpad=0, **where)
     best = np.argsort(np.where(is_finite, -heights, np.inf), kind="stable")[:labelled]
     _annotate_points(ax, x, heights, best, names(result, best))
     if threshold is not None:
-        ax.axhline(
-            value_heights(np.array([threshold]), value)[0], color=MAIN, lw=1, ls="--", zorder=3
-        )
+        height = value_heights(np.array([threshold]), value)[0]
+        label = f"p = {threshold:.2g}" if value in P_VALUES else f"{threshold:g}"
+        ax.axhline(height, color=MAIN, lw=1, ls="--", zorder=3, label=label)
+    _legend(ax, str(result.attrs.get("target", "")), right=value == "score_first_round")
     if value == "rank":
         _rank_axis(ax, len(heights))
     ax.set(ylabel=VALUES[value], xlabel="chromosome" if ticks else "position in the data")
@@ -116,6 +114,18 @@ def genome(
     if value in P_VALUES:
         ax.set_ylim(bottom=-0.02 * ax.get_ylim()[1])
     return ax
+
+
+def _legend(ax: Any, target: str, *, right: bool) -> None:
+    """Draw the legend on the left above the axes, and the name of the target on the right.
+
+    If `right`, the legend is on the right, because the left corner shows the exponent of the axis.
+    """
+    if ax.get_legend_handles_labels()[0]:
+        where = {"loc": "upper right" if right else "upper left", "bbox_to_anchor": (right, 1.12)}
+        ax.legend(frameon=False, borderpad=0, ncols=2, **where)
+    if not right:
+        ax.set_title(target, loc="right", fontsize=9, color=MUTED)
 
 
 def p_value_of(result: xr.Dataset) -> str:
@@ -141,7 +151,11 @@ def _rank_axis(ax: Any, d: int) -> None:
 
 
 def _places(result: xr.Dataset) -> tuple[Float, Index, list[tuple[float, str]]]:
-    """Abscissa and shade (0 or 1) of features, (d,) each; centre and name of each chromosome."""
+    """Abscissa and shade (0 or 1) of features, (d,) each; centre and name of each chromosome.
+
+    A name that would overlap the one before is on a second line; if it overlaps there too, it is
+    omitted.
+    """
     d = result.sizes["features"]
     if "variant_contig" not in result.coords or "variant_position" not in result.coords:
         return np.arange(d, dtype=float), np.zeros(d, dtype=np.int64), []
@@ -156,11 +170,15 @@ def _places(result: xr.Dataset) -> tuple[Float, Index, list[tuple[float, str]]]:
         starts[i], begin = begin, begin + lengths[i] + gap
     turn = np.empty(called.size, dtype=np.int64)
     turn[order] = np.arange(called.size) % 2
-    ticks: list[tuple[float, str]] = []
+    lines: tuple[list[tuple[float, str]], ...] = [], []
     for i in order:
         middle, name = starts[i] + lengths[i] / 2, str(called[i]).removeprefix("chr")
-        if not ticks or middle - ticks[-1][0] > LETTER * begin * (len(ticks[-1][1] + name) / 2 + 1):
-            ticks.append((middle, name))
+        for line in lines:
+            before = line[-1] if line else (-np.inf, "")
+            if middle - before[0] > LETTER * begin * (len(before[1] + name) / 2 + 1):
+                line.append((middle, name))
+                break
+    ticks = [*lines[0], *((middle, f"\n{name}") for middle, name in lines[1])]
     return starts[codes] + positions, turn[codes], ticks
 
 

@@ -63,8 +63,8 @@ DULL = ("constant", "index", "id")
 #: Labels of the counts of excluded samples, features and values.
 COUNTS = {
     "n_samples_left_out": "samples excluded",
-    "n_samples_without_label": "samples without a label",
-    "n_samples_without_covariate": "samples without a covariate",
+    "n_samples_without_label": "of these without a label",
+    "n_samples_without_covariate": "of these without a covariate",
     "n_rows_passed_over": "table rows of other samples",
     "n_rows_elsewhere": "rows matched by position despite the name of another sample",
     "n_values_coded": "codes for missing values",
@@ -397,7 +397,7 @@ def _plots(
                 points.set_urls([f"#feature-{i}" if is_shown[i] else None for i in chosen])
         return ax
 
-    words = f"All features {along}. The {chosen.size:,} selected ones link to their table rows."
+    words = f"All features {along}. Orange points link to their rows in the table."
     yield _render_svg(f"Features {along}", words, all_of_them)
     for needed, draw, title, words in PLOTS:
         if needed in result and result[needed].size > 1:  # a single round has no path

@@ -190,23 +190,25 @@ def _final_ranking(result: xr.Dataset) -> Iterator[str]:
     if n:
         *some, last = map(str, compared(n))
         numbers = f"{', '.join(some)} and {last}" if some else last
+        is_less = float(about["explained_given_others"]) < float(about["explained_alone"])
+        doubt = ", which is not clearly more" if is_less else ""
         yield (
             f"Final ranking: the best {n:,} features were re-ranked jointly by ridge regression. "
             f"The first features (mean over the first {numbers}) explain {reranked} of the labels' "
-            f"variance in samples left out; in the ranking by HSIC alone, {alone}, which is not "
-            "clearly better. (--no-rerank always keeps the ranking by HSIC.)"
+            f"variance in cross-validation, and those of the ranking by HSIC alone {alone}{doubt}. "
+            "(--no-rerank keeps the ranking by HSIC.)"
         )
     else:
         yield (
             f"Final ranking: by HSIC. The first features explain {alone} of the labels' variance "
-            f"in samples left out; re-ranked jointly by ridge regression, {reranked}. (--rerank "
-            "uses that ranking.)"
+            f"in cross-validation, and those of a ranking by joint ridge regression {reranked}. "
+            "(--rerank uses that ranking.)"
         )
     if not {"q", "stability_threshold", "control"} & {*result, *about}:
         yield (
-            "On new samples these percentages would be lower, because all samples were used when "
-            "the features were chosen. To see which features are real, use dhsic test, --holdout "
-            "or --stability."
+            "On new samples these percentages would be lower, because the features were chosen "
+            "with all samples. To see which features are real, use dhsic test, --holdout or "
+            "--stability."
         )
 
 
@@ -222,7 +224,7 @@ def _in_front(result: xr.Dataset) -> Iterator[str]:
             f"{features} that the ranking had missed moved ahead of all features that are not "
             "significant when tested alone. Tested alone, the family-wise p-value of the moved "
             f"{'feature' if n == 1 else 'features'} is at most {STRICT:g}. (--no-rerank skips "
-            "this.)"
+            "this step.)"
         )
         return
     ways = {
@@ -240,8 +242,8 @@ def _in_front(result: xr.Dataset) -> Iterator[str]:
     doubt = ", which is not clearly more" if is_less else ""
     yield (
         f"{ways[about['in_front_by']]}. With nonlinear effects, the first features explain "
-        f"{_explained(about, 'with_front')} of the labels' variance in samples left out; without "
-        f"this step, {_explained(about, 'without_front')}{doubt}. (--no-rerank skips this.)"
+        f"{_explained(about, 'with_front')} of the labels' variance in cross-validation, and "
+        f"{_explained(about, 'without_front')} without this step{doubt}. (--no-rerank skips it.)"
     )
 
 

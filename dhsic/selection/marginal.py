@@ -33,7 +33,7 @@ MEANINGS = {
     "q": "q-value: false discovery rate among the features with this p-value or a smaller one, "
     "each tested alone",
     "width": f"kernel width at which the dependence is strongest, {ALONE}, as a fraction of the "
-    "range of ranks; 1 means linear",
+    "range of ranks; the widest is 1",
     "shape": f"shape of the dependence {ALONE}: linear, monotone or turning",
 }
 #: Float64 values per feature held by the test and its result, for the memory estimate.
