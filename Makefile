@@ -41,10 +41,12 @@ demo: $(STAMP)  ## Simulate 1,000 x 10,000 genotypes, select 50 variants, find p
 # Processes of tests load the same modules: without compiled ones, each takes seconds longer.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Every test process uses one thread, because there are as many processes as cores.
+# Every test process uses one thread. There is one process more than cores, because some tests wait
+# for other processes.
 test: export OMP_NUM_THREADS = 1
 test: $(STAMP)  ## Run the tests and doctests, except the slow ones
-	$(BIN)/python -m pytest --numprocesses logical --dist loadfile
+	$(BIN)/python -m pytest --dist loadfile \
+	    --numprocesses $$($(BIN)/python -c 'import os; print(1 + (os.cpu_count() or 1))')
 
 slow: $(STAMP)  ## Run the slow tests: memory measurements, large data, real clusters
 	$(BIN)/python -m pytest -m slow --timeout 1800

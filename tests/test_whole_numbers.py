@@ -172,16 +172,6 @@ def test_every_command_has_a_label_kernel(command, tmp_path, rng):
         assert word[kernel] in told(found)
 
 
-def test_survival_times_and_events_are_told_of(tmp_path, rng):
-    columns = rng.standard_normal((60, 3)).round(3)
-    columns = enumerate(rng.standard_normal((60, 3)).round(3))
-    rows = [f"s{i},{a},{b},{abs(c)},{i % 2}" for i, (a, b, c) in columns]
-    rows.insert(0, "id,g0,g1,time,event")
-    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
-    found = run("test", tmp_path / "t.csv", "--target", "time", "--target", "event")
-    assert "pass --target time --event event" in told(found)
-
-
 @pytest.mark.parametrize("nu", [60, 400, 2000, 20_000])
 def test_tails_of_one_direction_are_those_of_a_correlation(nu):
     """However small: ``Z^2 / nu`` is a beta variable."""

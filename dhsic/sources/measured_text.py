@@ -81,7 +81,7 @@ def measurements_of(texts: Iterable[str]) -> Quantities | None:
     """Return the kind of measurements that all texts are, and their conversion; None for others.
 
     >>> measurements_of(["2021-01-05", "2021-02-06"])[:2], measurements_of(["1:30", "25:50"])[:2]
-    (('dates', 'numbers of days'), ('times of day', 'hours'))
+    (('dates', 'numbers of days'), ('times or durations', 'hours'))
     >>> measurements_of(["5 d", "7 h"])[:2], measurements_of(["HLA 1", "HLA 2"])
     (('numbers in different units: d, h', 'numbers of the unit h'), None)
     """
