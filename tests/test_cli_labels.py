@@ -151,7 +151,7 @@ def test_samples_without_a_label_are_left_out_only_when_asked(store, table, tmp_
     assert "3 classes" in said
     message = run("select", *options, "--drop-missing", code=2).stderr
     assert "1 of 60 values of 'trait' are -9" in message
-    assert "--na -9 --drop-missing" in message
+    assert "--na trait=-9 --drop-missing" in message
 
 
 @pytest.mark.slow
@@ -272,7 +272,7 @@ def test_codes_of_several_columns_are_told_at_once(store, table, tmp_path):
     words = ("--labels", labels, "--target", "trait", "--covariate", "age", "--covariate", "sex")
     message = told(run("test", store, *words, "-n", 2, code=2))
     options = re.search(r"samples with (.*) --drop-missing", message)[1].split()
-    assert options == ["--na", "-9", "--na", "sex=0"]
+    assert options == ["--na", "age=-9", "--na", "sex=0"]
     facts = run("test", store, *words, "-n", 2, "--json", "--drop-missing", *options).stdout
     assert json.loads(facts)["n_samples"] == int(((coded["sex"] > 0) & (coded["age"] != -9)).sum())
 

@@ -188,7 +188,7 @@ def test_labels_below_a_limit_become_half_of_it(tmp_path, monkeypatch):
     pd.DataFrame({"id": NAMES, "y": texts}).to_csv("y.csv", index=False)
     sentence = refused("test", "x.csv", "--labels", "y.csv", "--target", "y")
     assert (
-        "--na '<60' --drop-missing would exclude those samples, which have the lowest" in sentence
+        "--na 'y=<60' --drop-missing would exclude those samples, which have the lowest" in sentence
     )
     followed(sentence)
     written = pd.read_csv("NEW.csv")["y"]

@@ -318,7 +318,7 @@ def test_codes_that_are_used_as_numbers_are_said_so(command, tmp_path):
 
 def test_codes_in_frames_give_a_warning_and_their_groups_other_scores():
     plate = pd.DataFrame({"plate": np.resize(np.arange(1, 21), M)})
-    y = Y + 40 * (plate["plate"] % 3 == 0)
+    y = Y + 20 * (plate["plate"] % 3 == 0)
     with pytest.warns(UserWarning, match=r"'plate' has 20 .* frame.astype\(\{'plate': 'category'"):
         as_number = association(X, y, covariates=plate)
     as_groups = association(X, y, covariates=plate.astype({"plate": "category"}))

@@ -200,7 +200,7 @@ def test_select_refuses_and_says_both_ways(store, target):
     options = ("select", store, "--target", target, *SELECT)
     message = told(run(*options, code=2))
     assert f"2 of 12 values of '{target}' are -9" in message
-    assert "--na -9 --drop-missing" in message
+    assert f"--na {target}=-9 --drop-missing" in message
     assert "--not-na -9" in message
     facts = json.loads(run(*options, "--na", -9, "--drop-missing", "--json").stdout)
     assert (facts["n_samples"], facts["n_samples_left_out"]) == (M - 2, 2)
@@ -288,8 +288,8 @@ def test_codes_are_compared_as_numbers(store, tmp_path):
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        ((["none"], [f"{v / 7:.3f}" for v in range(M - 1)]), "--na none --drop-missing"),
-        ((["<0.1", "?"], [f"{v / 7:.3f}" for v in range(M - 2)]), "--na '<0.1'"),
+        ((["none"], [f"{v / 7:.3f}" for v in range(M - 1)]), "--na height=none --drop-missing"),
+        ((["<0.1", "?"], [f"{v / 7:.3f}" for v in range(M - 2)]), "--na 'height=<0.1'"),
         (([], [f"0,{v}" for v in range(M)]), "Numbers with decimal points"),
         (
             ([], [f"{v % 3},5" for v in range(M)]),

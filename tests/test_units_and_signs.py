@@ -11,6 +11,7 @@ import pytest
 from commands import run, told
 
 import dhsic
+from dhsic.joins.slips import _groups_apart
 from dhsic.joins.text import read_table
 
 M, D = 90, 30
@@ -264,8 +265,59 @@ def test_a_comment_among_rows_is_named(tmp_path, monkeypatch):
 
 def test_a_column_passed_as_a_table_of_covariates_is_a_covariate(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_tables(y=Y, age=AGES)
+    ages = AGES + np.random.default_rng(1).integers(0, 30, M)
+    write_tables(y=Y, age=ages)
     words = ("x.csv", "--labels", "l.csv", "--target", "y")
     said = told(run("test", *words, "--covariates", "age", code=2))
     option = re.search(r"pass (--covariate age)\.", " ".join(said.split()))[1].split()
     assert best(*words, *option)
+
+
+# -- groups of labels ------------------------------------------------------------------------------
+
+
+def in_two_ways(first, second, share=0.3):
+    """Labels of which a part is written in the second way."""
+    return np.where(np.random.default_rng(4).random(len(first)) < share, second, first)
+
+
+TEMPERATURES = 37.5 + 0.4 * X[:, 7]
+HBA1C = 7 + 1.2 * X[:, 7].clip(-2, 3)
+SHIFTED = {
+    "Fahrenheit": (TEMPERATURES, 1.8 * TEMPERATURES + 32, "by 1.8 and add 32"),
+    "HbA1c": (HBA1C, 10.929 * HBA1C - 23.5, "by 10.929 and subtract 23.5"),
+}
+
+
+@pytest.mark.parametrize("kind", SHIFTED)
+def test_units_with_a_shift_are_told_and_the_conversion_works(kind):
+    first, second, how = SHIFTED[kind]
+    y = in_two_ways(first, second)
+    with pytest.warns(UserWarning, match=f"To write all in one unit, multiply values.*{how}") as w:
+        dhsic.test_features(X, y)
+    limit = float(re.search(r"values below ([\d.]+)", str(w[0].message))[1])
+    ratio, shift = ((1.8, 32.0), (10.929, -23.5))[kind == "HbA1c"]
+    converted = np.where(y < limit, ratio * y + shift, y)
+    np.testing.assert_allclose(converted, second)
+    assert np.argmin(dhsic.test_features(X, converted).p_values) == 7
+
+
+def test_features_with_a_shift_are_told():
+    table = X.copy()
+    table[:, 3] = in_two_ways(*SHIFTED["HbA1c"][:2])
+    with pytest.warns(UserWarning, match="two groups of values apart.*by 10.929 and subtract 23.5"):
+        dhsic.test_features(table, Y)
+
+
+def test_ages_beside_years_of_birth_are_told():
+    ages = (50 + 10 * X[:, 7]).round()
+    with pytest.warns(UserWarning, match="in two groups.*with none between"):
+        dhsic.test_features(X, in_two_ways(ages, 2020 - ages))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ordinary_labels_have_no_groups(seed):
+    r = np.random.default_rng(seed)
+    two = np.where(r.random(90) < 0.3, 170, 180) + r.normal(size=90)
+    for y in (r.normal(size=90), np.exp(r.normal(size=90)), r.pareto(1, 90), r.poisson(3, 90), two):
+        assert _groups_apart(np.asarray(y, dtype=float)) == ""

@@ -18,7 +18,6 @@ from dhsic.joins.labels import Labelled
 from dhsic.joins.mixed_values import refuse_mixed_covariate, text_among_numbers
 from dhsic.joins.slips import warn_of_slips
 from dhsic.joins.text import (
-    ORDINARY,
     WRITTEN,
     codes_in,
     either,
@@ -133,13 +132,12 @@ def _zeros(name: str, values: Array) -> int:
 
 
 def _na(name: str, code: float) -> str:
-    """Option that declares a code as missing: only in this column if it may be a normal value.
+    """Option that declares a code of this column as missing.
 
-    >>> _na("age", -9), _na("blood pressure", 0)
-    ('--na -9', "--na 'blood pressure=0'")
+    >>> _na("blood pressure", -9)
+    "--na 'blood pressure=-9'"
     """
-    code_text = written(code)
-    return f"--na {shlex.quote(f'{name}={code_text}' if -1 <= code <= ORDINARY else code_text)}"
+    return f"--na {shlex.quote(f'{name}={written(code)}')}"
 
 
 def warn_of_label_slips(data: Labelled, labels: Columns) -> None:
@@ -185,7 +183,7 @@ def _refuse_mixed(job: SelectJob, name: str, values: Array, place: Callable[[int
 def _remedy_for(odd: OddFields, column: WrittenColumn) -> str:
     """Return advice on text among the numbers of a column, up to "if labels are classes,"."""
     markers = odd.limits or odd.markers
-    na = " ".join(f"--na {shlex.quote(text)}" for text in markers)
+    na = " ".join(f"--na {shlex.quote(f'{column.name}={text}')}" for text in markers)
     if odd.limits:
         lowest = "lowest" if odd.limits[0][0] == "<" else "highest"
         return (

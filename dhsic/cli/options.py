@@ -417,8 +417,8 @@ GIVEN = re.compile(
 PASSED = re.compile(
     r"(?:filters=dhsic\.Filters\(|dhsic\.open_source\(X, )(\w+=(?:\[[^\]]*\]|'[^']*'))\)"
 )
-#: Python commands in a message; their parameters are not translated.
-CODE = re.compile(r'(python -c "[^"]*")')
+#: Python commands, and options with NAME=VALUE, in a message; they are not translated.
+CODE = re.compile(r"""(python -c "[^"]*"|--(?:na|not-na|event|order|set) (?:'[^']*'|\S+))""")
 
 
 def in_options(message: str, ctx: click.Context) -> str:
@@ -437,6 +437,8 @@ def in_options(message: str, ctx: click.Context) -> str:
     >>> ctx = click.Context(click.Command("inspect", params=[several]))
     >>> in_options("Say not_features=['a b', 'c'].", ctx)
     "Say --not-feature 'a b' --not-feature c."
+    >>> in_options("Say --na event=9 --drop-missing.", ctx)
+    'Say --na event=9 --drop-missing.'
     """
     options = _options(ctx)
     only = [name for name in ONLY_IN_PYTHON if re.search(rf"\b{name}\b", message)]

@@ -7,6 +7,7 @@ variables of the data, or arrays. All become arrays of type `dhsic.kernels.risk_
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,7 +46,7 @@ NO_EVENTS = frozenset(
 OPPOSITE = frozenset(
     (
         *("alive", "living", "survived", "survivor", "cens", "censor", "censored", "censoring"),
-        *("free", "lost"),
+        *("free", "lost", "followed", "follow", "ongoing"),
     )
 )
 #: Texts that mean 1 and 0.
@@ -335,10 +336,12 @@ def _numbers(values: Array, name: str, what: str) -> Float:
         )
     if numbers.min(initial=0.0) < 0:
         n = int((numbers < 0).sum())
+        column = name.strip("'")
+        na = shlex.quote(f"{column}={numbers.min():g}")
         raise InputError(
             f"{n} of {len(numbers)} {what} ({name}) are negative, such as {numbers.min():g}. Times "
             f"count from the start of observation; if {numbers.min():g} means missing, exclude "
-            f"those samples (CLI: --na {numbers.min():g} --drop-missing)."
+            f"those samples (CLI: --na {na} --drop-missing)."
         )
     return np.asarray(numbers)
 

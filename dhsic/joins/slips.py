@@ -34,6 +34,9 @@ ABOVE, BELOW, OF_SIGNED, OF_LOGS = 5.0, 1.0, 10.0, 2.0
 #: Ratios of units and of lost decimal points of single errors; maximum number of values that a
 #: warning lists, and of those that its remedy excludes.
 UNITS, MOST_SHOWN, MOST_EXCLUDED = (100.0, 1000.0, 1e6), 5, 20
+#: Minimum gap between two groups of labels, as a multiple of the larger range; and minimum number
+#: of different values in each, and as a share of the samples.
+APART, FEWEST_APART, FEWEST_SHARE = 1.5, 5, 0.05
 #: Factor by which values in another unit may be beyond the range of the others.
 BEYOND = 1.5
 
@@ -61,6 +64,12 @@ def warn_of_slips(
     numbers = as_numbers(values) if values.ndim == 1 and values.dtype.kind in "if" else None
     at = np.empty(0, dtype=np.int64) if numbers is None else slips_in(numbers)
     if numbers is None or not at.size:
+        if numbers is not None and (groups := _groups_apart(numbers)):
+            warn(
+                f"The values of {what} are in two groups, {groups}, with none between. If they are "
+                "in two units, or of two kinds such as ages and years of birth, write all in the "
+                "same way."
+            )
         return
     ordinary = np.delete(numbers, at)
     samples = (f"sample {i}" if names is None else f"{str(names[i])!r}" for i in at.tolist())
@@ -88,6 +97,8 @@ def _said_of_units(numbers: Float, at: Index) -> str:
     if min(others.min(), values.min()) <= 0:
         return ""
     unit = other_unit(numbers, is_named=True)
+    if unit is not None and unit.shift:
+        return f" To write all in one unit, {unit.remedy}."
     how, ratio = "Divided", unit.ratio if unit else _ratio_of_units(values, others)
     if not ratio or values.max() < others.min():
         how, ratio = "Multiplied", ratio or _ratio_of_units(1 / values, 1 / others)
@@ -133,6 +144,34 @@ def slips_in(numbers: Float) -> Index:
         return np.empty(0, dtype=np.int64)
     n_low = n - unit.n_above
     return np.sort(order[:n_low] if n_low < unit.n_above else order[n_low:])
+
+
+def _groups_apart(numbers: Float) -> str:
+    """Describe two groups of numbers with a wide gap between; "" if there are none.
+
+    >>> ages = np.arange(20.0, 80)
+    >>> _groups_apart(np.append(ages, 2020 - ages[:20])), _groups_apart(ages)
+    ('20 to 79 (60 samples) and 1981 to 2000 (20)', '')
+    """
+    ascending = np.sort(numbers[np.isfinite(numbers)])
+    if len(np.unique(ascending)) < FEWEST_LEVELS or ascending[0] <= 0:
+        return ""
+    at = int(np.argmax(np.diff(ascending))) + 1
+    low, high = ascending[:at], ascending[at:]
+    few = min(len(np.unique(low)), len(np.unique(high)))
+    if few < max(FEWEST_APART, FEWEST_SHARE * ascending.size) or not _are_apart(low, high):
+        return ""
+    return (
+        f"{low[0]:.6g} to {low[-1]:.6g} ({low.size:,} samples) and {high[0]:.6g} to "
+        f"{high[-1]:.6g} ({high.size:,})"
+    )
+
+
+def _are_apart(low: Float, high: Float) -> bool:
+    """Whether a gap is wide relative to both groups, and on the logarithmic scale too."""
+    gaps = high[0] - low[-1], np.log(high[0] / low[-1])
+    spans = (max(np.ptp(f(low)), np.ptp(f(high))) for f in (np.asarray, np.log))
+    return bool(all(gap >= APART * span for gap, span in zip(gaps, spans, strict=True)))
 
 
 def _ratio_of_units(values: Float, others: Float) -> float:

@@ -22,6 +22,9 @@ RATIOS = (
     *(10.0, 100.0, 1000.0, 1e6, 7.0, 12.0, 24.0, 30.44, 60.0, 365.25, 2.2046, 2.54),
     *(18.02, 38.67, 88.57, 88.42),
 )
+#: Units that differ by a ratio and a shift: Fahrenheit and Celsius, and HbA1c in mmol/mol and in
+#: percent; and the maximum distance of medians, in standard deviations.
+WITH_SHIFT, MOST_OFF_SHIFTED = ((1.8, 32.0), (10.929, -23.5)), 1.0
 #: Minimum number of samples; of different values in each unit, of one of many features and of a
 #: column that the user names; and of values of a cluster that is not small.
 FEWEST_SAMPLES, FEWEST, FEWEST_OF_NAMED, FEW = 20, 5, 3, 10
@@ -45,23 +48,31 @@ COMPACT = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 
 
 class OtherUnit(NamedTuple):
-    """Values above `limit`, which are about `ratio` times the others; ends of both, (2,)."""
+    """Values above `limit`, which are about `ratio` times the others plus `shift`; ends, (2,)."""
 
     ratio: float
     limit: float
     n_above: int
     lower: Float
     upper: Float
+    shift: float = 0.0
 
     @property
     def sentence(self) -> str:
         """End of a sentence that begins with the feature."""
         ends = [f"{low:.6g} to {high:.6g}" for low, high in (self.upper, self.lower)]
+        differ = f"that differ by a factor of about {self.ratio:g}" if not self.shift else "apart"
         return (
-            f"has two groups of values that differ by a factor of about {self.ratio:g}: "
-            f"{self.n_above:,} from {ends[0]}, the others from {ends[1]}, so a part may be in "
-            f"another unit. Write all in one unit: multiply values below {self.limit:.3g} by "
-            f"{self.ratio:g}."
+            f"has two groups of values {differ}: {self.n_above:,} from {ends[0]}, the others from "
+            f"{ends[1]}, so a part may be in another unit. Write all in one unit: {self.remedy}."
+        )
+
+    @property
+    def remedy(self) -> str:
+        """Advice on how to write the lower values in the unit of the others."""
+        added = f" and {'add' if self.shift > 0 else 'subtract'} {abs(self.shift):g}"
+        return (
+            f"multiply values below {self.limit:.3g} by {self.ratio:g}{added if self.shift else ''}"
         )
 
 
@@ -89,10 +100,31 @@ def other_unit(x: Float, *, is_named: bool = False) -> OtherUnit | None:
     if gap < min_gap:
         return None
     ratio = _ratio_of(low, high, is_wide=bool(gap >= WIDE_GAP), is_named=is_named)
+    shift = 0.0
+    if other := _with_shift(ascending[:at], ascending[at:]):
+        ratio, shift = other
     if not ratio:
         return None
     limit = float(np.exp((low[-1] + high[0]) / 2))
-    return OtherUnit(ratio, limit, high.size, ascending[[0, at - 1]], ascending[[at, -1]])
+    return OtherUnit(ratio, limit, high.size, ascending[[0, at - 1]], ascending[[at, -1]], shift)
+
+
+def _with_shift(low: Float, high: Float) -> tuple[float, float] | None:
+    """Ratio and shift of the units of two ascending groups; None if no pair of units has them.
+
+    >>> celsius = np.linspace(35.5, 40, 30)
+    >>> _with_shift(celsius, 1.8 * celsius + 32), _with_shift(celsius, 3 * celsius)
+    ((1.8, 32.0), None)
+    """
+    if min(low.size, high.size) < FEW:
+        return None
+    for ratio, shift in WITH_SHIFT:
+        same = ratio * low + shift
+        off, spreads = abs(np.median(same) - np.median(high)) / high.std(), same.std() / high.std()
+        are_near = off <= MOST_OFF_SHIFTED and max(spreads, 1 / spreads) <= SPREADS
+        if are_near and _are_alike(same, high):
+            return ratio, shift
+    return None
 
 
 def _ratio_of(low: Float, high: Float, *, is_wide: bool, is_named: bool) -> float:

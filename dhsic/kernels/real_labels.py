@@ -19,6 +19,9 @@ EXPLAINED = 1e-8
 #: Standard deviation of residuals, relative to the target's, up to which they may be rounding
 #: errors, of 32-bit numbers or three decimals.
 ROUNDED = 1e-3
+#: Share of the variance that covariates leave from which a warning is given; and minimum number of
+#: samples per covariate for it.
+LITTLE, OF_A_COVARIATE = 0.02, 3
 #: Maximum number of levels that an error lists.
 MOST_LISTED = 30
 
@@ -137,12 +140,12 @@ def _residuals(values: Float, covariates: Array, p: Float | None) -> Float:
             f"The covariates explain target {int(np.argmax(lost))} completely, so nothing is left "
             "to select for. Leave out the covariate that determines it."
         )
-    nearly = remainder.std(axis=0) <= ROUNDED * centred.std(axis=0)
-    if nearly.any():
-        t = int(np.argmax(nearly))
-        share = float((remainder[:, t].std() / centred[:, t].std()) ** 2)
+    shares = np.square(remainder.std(axis=0) / centred.std(axis=0))
+    t, m = int(np.argmin(shares)), len(values)
+    if shares[t] <= LITTLE and m >= OF_A_COVARIATE * (1 + covariates.reshape(m, -1).shape[1]):
+        why = "the rest may be rounding error" if shares[t] <= ROUNDED**2 else "little is left"
         warn(
-            f"The covariates explain all but {share:.1g} of the variance of target {t}; the rest "
-            "may be rounding error. If a covariate equals the labels, leave it out."
+            f"The covariates explain all but {shares[t]:.1g} of the variance of target {t}; {why}. "
+            "If a covariate equals the labels, or is the labels in another form, leave it out."
         )
     return np.asarray(remainder)
