@@ -72,6 +72,8 @@ OPPOSITE = {
     "right_censored": ("FALSE", "True"),
     "lostToFollowup": (0.0, 1.0),
     "disease_free": ("n", "y"),
+    "in_follow_up": ("No", "Yes"),
+    "still_followed": (0, 1),
 }
 
 
