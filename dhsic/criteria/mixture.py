@@ -82,14 +82,23 @@ class Correction:
 
     def __call__(self, z: Float, skewness: Float) -> Float:
         """Correction of log p-values at z, (c,), for distributions with these skewnesses, (c,)."""
-        from scipy.ndimage import map_coordinates  # imported here because it loads slowly
-
         row = np.interp(skewness, self.skewness, np.arange(self.skewness.size))
         # Uses quotients, so that the bits do not depend on the position in an array.
         at = np.clip(z / (1.0 + np.abs(z)), PLACES[0], PLACES[-1])
         place = np.interp(at, PLACES, np.arange(PLACES.size))
-        correction = map_coordinates(self.table, [row, place], order=1, mode="nearest")
-        return np.asarray(correction)
+        return _between(self.table, row, place)
+
+
+def _between(table: Float, row: Float, place: Float) -> Float:
+    """Interpolate a table (a, b) linearly in rows and places, (c,) each, between its entries."""
+    i = np.minimum(row.astype(np.int64), table.shape[0] - 2)
+    j = np.minimum(place.astype(np.int64), table.shape[1] - 2)
+    u, v = row - i, place - j
+    total = (table[i, j] * (1 - u)) * (1 - v)
+    total += (table[i, j + 1] * (1 - u)) * v
+    total += (table[i + 1, j] * u) * (1 - v)
+    total += (table[i + 1, j + 1] * u) * v
+    return np.asarray(total)
 
 
 def _few(mu: Float) -> Float:

@@ -41,6 +41,7 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from dhsic._typing import Array, Float
 from dhsic.errors import CheckpointError
@@ -79,6 +80,23 @@ NULL, LOCK = "null", "lock"
 DIGEST = sha256().digest_size
 
 
+def _gumbel_scale(x: Float) -> float:
+    """Scale of the Gumbel law of x (n,) by maximum likelihood, as in ``scipy.stats.gumbel_r.fit``.
+
+    It is the mean of x minus the mean with weights ``exp(-x / scale)``.
+    """
+    from scipy.optimize import brentq  # imported here because it loads slowly; scipy.stats is worse
+
+    def excess(scale: float) -> float:
+        exponents = -x / scale
+        return float(x.mean() - np.average(x, weights=np.exp(exponents - exponents.max())) - scale)
+
+    low, high = 0.5, 2.0
+    while np.sign(excess(low)) == np.sign(excess(high)):
+        low, high = low / 2, 2 * high
+    return float(brentq(excess, low, high, xtol=1e-14, rtol=1e-14))
+
+
 @dataclass(frozen=True, slots=True)
 class Null:
     """Fitted Gumbel law of the largest x of a permutation.
@@ -95,13 +113,12 @@ class Null:
     @classmethod
     def of(cls, log_p: Float, times: float) -> Null:
         """Fit the law by maximum likelihood to the log smallest p-value of each permutation."""
-        from scipy.stats import gumbel_r  # imported here because it loads slowly
-
         x = _x(log_p)
         if float(x.std()) < SAME:  # hardly any pair is tested
             return cls(float(x.mean()), 1.0, times, x.size)
-        location, scale = gumbel_r.fit(x)
-        return cls(float(location), float(scale), times, x.size)
+        scale = _gumbel_scale(x)
+        location = -scale * (logsumexp(-x / scale) - np.log(x.size))
+        return cls(float(location), scale, times, x.size)
 
     def rate(self, log_p: Float) -> Float:
         """Expected number of null pairs that reach each p-value.
