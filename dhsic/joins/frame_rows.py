@@ -19,6 +19,7 @@ from dhsic.joins.counted_rows import refuse_other_order, refuse_shuffled_index
 from dhsic.joins.keys import as_text, free, is_count, is_whole, names_rows
 from dhsic.joins.table import BY_POSITION, RowOrder, Table
 from dhsic.sources import AbstractSource
+from dhsic.sources.dates import has_dates
 from dhsic.sources.ids import PARENTS, abbreviate, is_id, plain
 from dhsic.sources.likeness import containment, difference, renaming_expression
 from dhsic.validation import as_array
@@ -44,7 +45,9 @@ def id_columns(data: Any) -> list[Hashable]:
 
     def has_words(i: int, dtype: Any) -> bool:
         is_text = not pd.api.types.is_numeric_dtype(dtype) and dtype.kind not in "mM"
-        return len(data.columns) > 1 and is_text and names_rows(as_text(data.iloc[:, i]))
+        if len(data.columns) < 2 or not is_text or has_dates(data.iloc[:, i]):
+            return False
+        return names_rows(as_text(data.iloc[:, i]))
 
     return [
         name

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -501,7 +502,17 @@ def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Arr
     labels = labels.astype(object) if labels.dtype.kind == "T" else labels
     if labels.dtype.kind == "O" and all(isinstance(value, str) for value in labels.flat):
         labels = labels.astype(str)  # text is a class name, even "0" or "1"
+    labels = _in_one_type(labels)
     return np.strings.strip(labels) if labels.dtype.kind == "U" else labels
+
+
+def _in_one_type(labels: Array) -> Array:
+    """Convert objects that are numbers to float64, if equal ones differ as text: 1 and 1.0."""
+    is_number = (isinstance(v, Real) and not isinstance(v, bool) for v in labels.flat)
+    if labels.dtype.kind != "O" or not all(is_number):
+        return labels
+    are_equal = len({*labels.flat}) < len({*map(str, labels.flat)})
+    return labels.astype(np.float64) if are_equal else labels
 
 
 def censored_labels(
