@@ -21,6 +21,7 @@ from dhsic.joins.class_names import (
 )
 from dhsic.joins.frame_rows import id_columns
 from dhsic.joins.lookalikes import refuse_lookalikes
+from dhsic.joins.spellings import refuse_spellings
 from dhsic.joins.text import WRITTEN, stands_for_none
 from dhsic.sources.dates import refuse_date_objects, refuse_dates
 from dhsic.sources.frame_advice import as_numbers_of, numbers_in_python
@@ -200,8 +201,8 @@ def _as_numbers(odd: OddFields, one: str, values: Array) -> str:
 def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:
     """Refuse class or group names (m,) that are not names, and warn of names that may not be.
 
-    Refused are words for a missing value, dates, and, unless `are_apart`, names that differ only in
-    case. `called` is a Python expression for the values.
+    Refused are words for a missing value, dates, several spellings of one name, and, unless
+    `are_apart`, names that differ only in case. `called` is a Python expression for the values.
 
     Raises
     ------
@@ -226,6 +227,11 @@ def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:
     refuse_words(called, text, remedy)
     if sentence := words_told(called, text):
         warn(f"{sentence}.")
+    refuse_spellings(
+        WrittenColumn(called, "", values=called if are_text else f"{called}, dtype=str"),
+        text,
+        category,
+    )
     if not are_text:
         return
     column = WrittenColumn(called, "", values=called)
