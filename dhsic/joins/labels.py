@@ -379,15 +379,14 @@ class _Rows:
         if self.source.row_numbers and id_columns(labels):
             columns = {str(name): np.asarray(labels[name]) for name in labels.columns}
             names, count_rows = names_to_match(self.source, columns)
-        only_labels_have_index = hasattr(labels, "iloc") and not hasattr(self.data, "iloc")
-        remedy = None
-        if only_labels_have_index:
-            remedy = f"{what}.loc[dhsic.open_source(X).sample_names()]"
+        code = "X.index" if hasattr(self.data, "iloc") else None
+        if code is None and hasattr(labels, "iloc"):
+            code = "dhsic.open_source(X).sample_names()"
         values = covariates_of(labels) if values is None else values
         is_of_all = len(values) == n_samples and not id_columns(labels)
         ours = names if names is None or is_of_all else filtered.samples_of(names)
         order = join(
-            ours, labels, what, by_position=by_position, remedy=remedy, count_rows=count_rows
+            ours, labels, what, by_position=by_position, names_code=code, count_rows=count_rows
         )
         if order is None:
             if is_of_all or by_position or ours is None or names_of(labels) is None:
