@@ -1,4 +1,4 @@
-"""Labels and covariates whose values are dates, or one number in several types."""
+"""Values that are dates, one number in several types, or numbers of more than 64 bits."""
 
 import datetime as dt
 import re
@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import dhsic
 from dhsic.errors import InputError
@@ -156,3 +157,27 @@ def test_numbers_in_two_types_beside_names_are_written_in_one_way():
 def test_numbers_of_other_types_are_accepted(values):
     y = pd.Series([values[i % 3] for i in range(M)], dtype=object)
     dhsic.select(X, y, **OPTIONS)
+
+
+def test_numbers_of_more_than_64_bits_are_read_as_float64():
+    long, age = X.astype(np.longdouble), pd.Series(RNG.normal(size=M), name="age")
+    expected = dhsic.select(X, MEASURED.to_numpy(), covariates=age, **OPTIONS)
+    cube = xr.DataArray(long.to_numpy(), dims=("m", "d"), coords={"d": X.columns})
+    mixed = X.assign(g3=long["g3"])
+    y, numbers = MEASURED.to_numpy().astype(np.longdouble), long.to_numpy()
+    long_age = age.astype(np.longdouble)
+    for data in (long, mixed, cube, numbers, numbers.tolist(), [[*row] for row in numbers]):
+        found = dhsic.select(data, y, covariates=long_age, **OPTIONS)
+        assert (found["rank"].values == expected["rank"].values).all()
+        assert (found["score"].values == expected["score"].values).all()
+    for labels in (pd.Series(y), [*y], pd.Series(y).astype(object)):
+        found = dhsic.select(X, labels, covariates=age, **OPTIONS)
+        assert (found["score"].values == expected["score"].values).all()
+    tests = dhsic.test_features(long, y)
+    assert (tests.p_values == dhsic.test_features(X, MEASURED.to_numpy()).p_values).all()
+    assert dhsic.hsic(long, y) == dhsic.hsic(X, MEASURED.to_numpy())
+
+
+def test_classes_that_are_numbers_of_more_than_64_bits():
+    y = CASE.to_numpy().astype(np.longdouble)
+    assert dhsic.select(X, y, **OPTIONS).attrs["labels"].startswith("2 classes")

@@ -52,7 +52,7 @@ from dhsic.sources.text_features import about_boxes, check_boxes
 from dhsic.sources.variants import CONTIG, Variants, are_on_x
 from dhsic.sources.vcz import DOSAGES, MISSING, NO_COPY, fold
 from dhsic.sources.views import AbstractView
-from dhsic.validation import EXACT, WIDE, refuse_lossy
+from dhsic.validation import EXACT, WIDE, in_double, refuse_lossy
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -222,7 +222,7 @@ def open_in_memory(X: Any, options: OpenOptions) -> AbstractSource:
 
 def _source(matrix: Any, code: int | None, names: Names | None = None) -> AbstractArraySource:
     of_kind = ArraySource if isinstance(matrix, np.ndarray) else DaskSource
-    return of_kind(matrix, missing_code=code, names=names)
+    return of_kind(in_double(matrix), missing_code=code, names=names)
 
 
 def check_in_memory(X: Any, variable: str | None = None) -> None:
