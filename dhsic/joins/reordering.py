@@ -48,7 +48,8 @@ def reordered(what: str, labels: Any, names: Any, code: str) -> str:
     if not (our_text and their_text):
         return ""
     if is_pandas:
-        return f"{what}.set_axis({their_text}).loc[{our_text}]"
+        is_text = their_text == f"{what}.index"
+        return f"{what if is_text else f'{what}.set_axis({their_text})'}.loc[{our_text}]"
     return f"{what}.assign_coords({{{dim!r}: {their_text}}}).sel({dim}={our_text})"
 
 

@@ -30,7 +30,7 @@ from dhsic.sources.blocks import (
     take_rows,
 )
 from dhsic.sources.frame_advice import about_columns
-from dhsic.sources.ids import is_id, names_rows_by_name, plain
+from dhsic.sources.ids import abbreviate, is_id, names_rows_by_name, plain
 from dhsic.sources.options import (
     OpenOptions,
     PloidyPolicy,
@@ -260,6 +260,12 @@ def _is_frame(X: Any) -> bool:
 
 def _check_frame(X: pd.DataFrame) -> None:
     kinds, columns = X.dtypes, X.columns
+    if columns.nlevels > 1:
+        raise InputError(
+            f"The columns of the DataFrame have {columns.nlevels} levels of names "
+            f"({abbreviate(map(repr, columns), 2)}), but features have one name. Join the levels: "
+            "X.columns = ['_'.join(map(str, name)) for name in X.columns]."
+        )
     row_names = [isinstance(name, str) and names_rows_by_name(name) for name in columns]
     _refuse_named_rows(X)
     _refuse_columns(
