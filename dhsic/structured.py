@@ -388,8 +388,8 @@ def _rank_counts(
     by_position: bool,
 ) -> Ranking:
     def ordered(given: Any, name: str, values: Array | None = None) -> Any:
-        remedy = f"{name}.loc[{what}.index]"
-        return in_order(samples, given, name, values, remedy=remedy, by_position=by_position)
+        code = f"{what}.index"
+        return in_order(samples, given, name, values, names_code=code, by_position=by_position)
 
     y = ordered(y, "y", values_of(of_categories(in_pandas(y)), "y"))
     C = None if covariates is None else ordered(covariates, "covariates")

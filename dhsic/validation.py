@@ -17,7 +17,8 @@ from dhsic.errors import InputError
 
 #: Squares, products and sums of numbers up to this size are far from the limits of float64.
 LARGEST = 1e60
-#: Largest integer up to which float64 is exact, and bytes of integer types that exceed it.
+#: Largest integer up to which float64 is exact, and bytes of integer types that exceed it, and of
+#: float64.
 EXACT, WIDE = 2**53, 8
 
 #: Maximum difference of equal numbers computed twice, in units in the last place of the largest.
@@ -42,7 +43,23 @@ def as_array(given: Any, what: str) -> Array:
             f"{what}={str(given)[:40]!r} ({type(given).__name__}) is not an array. Pass an array "
             "with one row per sample."
         )
-    return array
+    return np.asarray(in_double(array))
+
+
+def in_double(values: Any) -> Any:
+    """Convert an array or series of numbers with more than 64 bits to float64.
+
+    pandas cannot compare or hash them.
+
+    >>> in_double(np.array([0.5], dtype=np.longdouble)).dtype, in_double(np.array([1])).dtype
+    (dtype('float64'), dtype('int64'))
+    """
+    return values.astype(np.float64) if is_long(values.dtype) else values
+
+
+def is_long(dtype: Any) -> bool:
+    """Whether numbers of a type have more than 64 bits, as `numpy.longdouble` on some machines."""
+    return getattr(dtype, "kind", "") == "f" and getattr(dtype, "itemsize", 0) > WIDE
 
 
 def beyond_float(values: Array) -> Mask:

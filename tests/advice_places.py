@@ -33,7 +33,7 @@ ON_DATA = """
     joins/covariates.py: design design_of
     joins/filters.py: Filters._check of_diploids
     joins/labels.py: _check_each_other _columns_apart
-    joins/mixed_values.py: check_mixed
+    joins/mixed_values.py: _check_types
     joins/places.py: Place.holds features_at
     joins/regions.py: Regions.holding _parsed
     joins/replicates.py: warn_of_replicates

@@ -114,7 +114,7 @@ COVARIATES = {
     ),
     "dates beside text": (
         lambda: fit(covariates=pd.DataFrame({"sex": ["m", "f"] * 6, "born": DAYS})),
-        *(InputError, "covariate 'born'", "np.timedelta64(1, 'D')"),
+        *(InputError, "covariates['born'] are dates", "pandas.Timedelta(days=1)"),
     ),
     "dates": (lambda: fit(covariates=DAYS), InputError, "datetime64[D]", "np.timedelta64(1, 'D')"),
     "complex": (lambda: fit(covariates=X + 1j), InputError, "complex128", "numpy.abs"),

@@ -12,6 +12,7 @@ from dhsic.cli.job import SelectJob
 from dhsic.errors import InputError
 from dhsic.joins.class_names import refuse_alike, refuse_words, words_told
 from dhsic.joins.lookalikes import refuse_lookalikes
+from dhsic.joins.spellings import refuse_spellings
 from dhsic.joins.text import is_missing, stripped
 from dhsic.joins.written_numbers import refuse_written
 from dhsic.sources.dates import refuse_dates
@@ -58,6 +59,7 @@ def check_values(job: SelectJob, name: str, values: Array, column: Array, path: 
     if not are_classes:
         advice = "pass --label-kernel multiclass" if is_label else "give them other names"
         refuse_lookalikes(written, column, advice)
+        refuse_spellings(written, column, advice)
     group = "class" if is_label else "group"
     notes = [
         _check_words(job, name, column, called, group),

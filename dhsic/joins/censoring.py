@@ -18,6 +18,8 @@ import pandas as pd
 from dhsic._typing import Array, Float, Mask
 from dhsic.errors import InputError, warn
 from dhsic.joins.frame_rows import id_columns
+from dhsic.joins.keys import as_text
+from dhsic.joins.reordering import reordered
 from dhsic.joins.text import is_missing, stands_for_none, stripped, typed
 from dhsic.kernels.risk_sets import CENSORED, check_events, is_censored
 from dhsic.sources.ids import abbreviate, did_you_mean, plain
@@ -152,6 +154,24 @@ def _are_two(values: Array) -> bool:
     return len(texts) == 2
 
 
+def _refuse_other_index(role: str, values: Any, what: str, times: Any) -> None:
+    """Refuse events or times of entry whose samples are not in the order of `times`.
+
+    Equal names in another type, such as 1 and "1", are accepted.
+    """
+    ours, theirs = as_text(times.index), as_text(values.index)
+    if (ours == theirs).all():
+        return
+    have_all = len({*ours}) == len(ours) and {*ours} == {*theirs}
+    code = reordered(role, values, times.index, f"{what}.index") if have_all else ""
+    raise InputError(
+        f"The index of {role}= differs from that of {what}. Put both in the same order: {code}."
+        if code
+        else f"The index of {role}= has other names than that of {what}, or names that repeat. "
+        "Pass values for the same samples, in the same order."
+    )
+
+
 def with_censoring(target: Any, event: Any, entry: Any, what: str) -> tuple[Any, Censoring | None]:
     """Attach events and entries to the times of a target, called `what` in messages.
 
@@ -261,12 +281,8 @@ def _of_arrays(times: Any, event: Any, entry: Any, what: str) -> tuple[Any, Cens
                 f"{role}= is {got}, but {what} has {len(times)} times. Pass one value per time; or "
                 f"pass {what} as a name too, if both are columns of the data."
             )
-        have_names = hasattr(times, "iloc") and hasattr(values, "iloc")
-        if have_names and not times.index.equals(values.index):
-            raise InputError(
-                f"The index of {role}= differs from that of {what}. Put both in the same order: "
-                f"{role}.loc[{what}.index]."
-            )
+        if hasattr(times, "iloc") and hasattr(values, "iloc"):
+            _refuse_other_index(role, values, what, times)
     if isinstance(event, pd.Series) and isinstance(event.name, str):
         refuse_unclear_events(event.to_numpy(), event.name, is_series=True)
     if not hasattr(times, "iloc"):

@@ -17,8 +17,10 @@ from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.joins.counted_rows import refuse_other_order, refuse_shuffled_index
 from dhsic.joins.keys import as_text, free, is_count, is_whole, names_rows
+from dhsic.joins.reordering import reordered
 from dhsic.joins.table import BY_POSITION, RowOrder, Table
 from dhsic.sources import AbstractSource
+from dhsic.sources.dates import has_dates
 from dhsic.sources.ids import PARENTS, abbreviate, is_id, plain
 from dhsic.sources.likeness import containment, difference, renaming_expression
 from dhsic.validation import as_array
@@ -44,7 +46,9 @@ def id_columns(data: Any) -> list[Hashable]:
 
     def has_words(i: int, dtype: Any) -> bool:
         is_text = not pd.api.types.is_numeric_dtype(dtype) and dtype.kind not in "mM"
-        return len(data.columns) > 1 and is_text and names_rows(as_text(data.iloc[:, i]))
+        if len(data.columns) < 2 or not is_text or has_dates(data.iloc[:, i]):
+            return False
+        return names_rows(as_text(data.iloc[:, i]))
 
     return [
         name
@@ -72,7 +76,7 @@ def join(
     what: str,
     *,
     by_position: bool = False,
-    remedy: str | None = None,
+    names_code: str | None = None,
     count_rows: bool = False,
 ) -> RowOrder | None:
     """Match labels or covariates to the samples of the data; None if they are in order already.
@@ -87,8 +91,9 @@ def join(
         Their name in messages.
     by_position : bool
         Whether rows are in the order of the samples, regardless of their names.
-    remedy : str, optional
-        Expression that puts the rows in order, as advice in messages.
+    names_code : str, optional
+        Python expression for `names`, for advice in messages. By default, they are the index of X,
+        or its coordinate of the same name.
     count_rows : bool
         Whether `names` are only numbers of the rows of the data, see `names_to_match`.
     """
@@ -96,7 +101,7 @@ def join(
     if not ids:
         if names is None and not by_position:
             _check_numbered(labels, what)
-        check_order(names, labels, what, remedy, by_position=by_position)
+        check_order(names, labels, what, names_code, by_position=by_position)
         return None
     columns = {str(name): np.asarray(labels[name]) for name in ids}
     row_names = None if names is None or is_count(names) else names
@@ -195,14 +200,14 @@ def in_order(
     values: Array | None = None,
     *,
     by_position: bool = False,
-    remedy: str | None = None,
+    names_code: str | None = None,
 ) -> Array:
     """Return labels or covariates as an array, in the order of the samples of X in memory.
 
     `values` are the values of `labels`, if they are known already; other parameters are those of
     `join`.
     """
-    alignment = join(names_of(X), labels, what, remedy=remedy, by_position=by_position)
+    alignment = join(names_of(X), labels, what, names_code=names_code, by_position=by_position)
     values = values_of(labels, what) if values is None else values
     return values if alignment is None else alignment.take(values)
 
@@ -211,7 +216,7 @@ def check_order(
     samples: Array | None,
     labels: Any,
     what: str,
-    remedy: str | None = None,
+    names_code: str | None = None,
     *,
     by_position: bool = False,
 ) -> None:
@@ -248,12 +253,13 @@ def check_order(
             "some names repeat, so they cannot be matched. Make sample names unique, or pass "
             f"{position}."
         )
-    is_pandas = hasattr(labels, "iloc")
     position += ", for instance because the index of one of them was reset" * is_reset
-    reordering = ".loc[X.index]" if is_pandas else f".sel({labels.dims[0]}=X[{labels.dims[0]!r}])"
+    default = "X.index" if hasattr(labels, "iloc") else f"X[{labels.dims[0]!r}]"
+    code = reordered(what, labels, samples, names_code or default)
+    advice = f"Pass {code}, or" if code else "Write the names in the same way in both, or pass"
     raise InputError(
-        f"The samples of {what} are in a different order from those of X: {problem}. Pass "
-        f"{remedy or f'{what}{reordering}'}, or {position}."
+        f"The samples of {what} are in a different order from those of X: {problem}. {advice} "
+        f"{position}."
     )
 
 

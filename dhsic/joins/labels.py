@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -378,15 +379,14 @@ class _Rows:
         if self.source.row_numbers and id_columns(labels):
             columns = {str(name): np.asarray(labels[name]) for name in labels.columns}
             names, count_rows = names_to_match(self.source, columns)
-        only_labels_have_index = hasattr(labels, "iloc") and not hasattr(self.data, "iloc")
-        remedy = None
-        if only_labels_have_index:
-            remedy = f"{what}.loc[dhsic.open_source(X).sample_names()]"
+        code = "X.index" if hasattr(self.data, "iloc") else None
+        if code is None and hasattr(labels, "iloc"):
+            code = "dhsic.open_source(X).sample_names()"
         values = covariates_of(labels) if values is None else values
         is_of_all = len(values) == n_samples and not id_columns(labels)
         ours = names if names is None or is_of_all else filtered.samples_of(names)
         order = join(
-            ours, labels, what, by_position=by_position, remedy=remedy, count_rows=count_rows
+            ours, labels, what, by_position=by_position, names_code=code, count_rows=count_rows
         )
         if order is None:
             if is_of_all or by_position or ours is None or names_of(labels) is None:
@@ -501,7 +501,17 @@ def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Arr
     labels = labels.astype(object) if labels.dtype.kind == "T" else labels
     if labels.dtype.kind == "O" and all(isinstance(value, str) for value in labels.flat):
         labels = labels.astype(str)  # text is a class name, even "0" or "1"
+    labels = _in_one_type(labels)
     return np.strings.strip(labels) if labels.dtype.kind == "U" else labels
+
+
+def _in_one_type(labels: Array) -> Array:
+    """Convert objects that are numbers to float64, if equal ones differ as text: 1 and 1.0."""
+    is_number = (isinstance(v, Real) and not isinstance(v, bool) for v in labels.flat)
+    if labels.dtype.kind != "O" or not all(is_number):
+        return labels
+    are_equal = len({*labels.flat}) < len({*map(str, labels.flat)})
+    return labels.astype(np.float64) if are_equal else labels
 
 
 def censored_labels(

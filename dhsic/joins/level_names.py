@@ -17,6 +17,7 @@ from dhsic._typing import Array
 from dhsic.errors import InputError, warn
 from dhsic.joins.class_names import refuse_words, words_told
 from dhsic.joins.lookalikes import looks, refuse_lookalikes
+from dhsic.joins.spellings import refuse_spellings
 from dhsic.sources import AbstractSource
 from dhsic.sources.categories import codes_at
 from dhsic.sources.ids import abbreviate
@@ -80,6 +81,7 @@ def _check_column(source: AbstractSource, data: Any, j: int, name: str, *, is_na
         else WrittenColumn(called, name, values=f"X[{name!r}]")
     )
     refuse_lookalikes(written, text, "give them other names")
+    refuse_spellings(written, text, "give them other names")
     _refuse_spellings(called, text)
 
 

@@ -1,9 +1,10 @@
-"""Checks of labels and covariates that are numbers except for some text: typos, or codes."""
+"""Checks of labels and covariates that mix numbers and text, typos or codes, or that are dates."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,11 @@ from dhsic.joins.class_names import (
 )
 from dhsic.joins.frame_rows import id_columns
 from dhsic.joins.lookalikes import refuse_lookalikes
+from dhsic.joins.spellings import refuse_spellings
 from dhsic.joins.text import WRITTEN, stands_for_none
-from dhsic.sources.dates import refuse_dates
+from dhsic.sources.dates import refuse_date_objects, refuse_dates
 from dhsic.sources.frame_advice import as_numbers_of, numbers_in_python
+from dhsic.sources.ids import abbreviate
 from dhsic.sources.measured_text import MEASURED, refuse_measured
 from dhsic.sources.odd_fields import OddFields
 from dhsic.sources.other_frames import columns_of
@@ -32,6 +35,8 @@ from dhsic.validation import is_numeral
 
 #: Words, in lower case, that mean a missing value among numbers.
 NOT_THERE = NO_VALUE | MAY_BE_CLASS
+#: Types of values that become classes; other numbers are compared as numbers.
+BOOLEAN_OR_TEXT = bool | np.bool_ | str
 
 
 def text_among_numbers(
@@ -89,9 +94,10 @@ def refuse_mixed_covariate(name: str, values: Array, place: Callable[[int], str]
 
 
 def check_mixed(called: str, given: Any) -> None:
-    """Refuse labels or covariates, (m,) or (m, q), that mix numbers and text in Python.
+    """Refuse labels or covariates, (m,) or (m, q), that mix numbers and text, or are dates.
 
-    Pandas categories are always names. Id columns are not checked.
+    They are those of a call in Python. Pandas categories are always names. Id columns are not
+    checked.
     """
     frame = given if isinstance(given, pd.DataFrame) else _columns_of(given)
     if frame is None:
@@ -99,27 +105,80 @@ def check_mixed(called: str, given: Any) -> None:
     ids = id_columns(frame)
     for k, name in enumerate(frame.columns):
         column = frame.iloc[:, k]
-        values = np.asarray(column.to_numpy(), dtype=object)
         are_names = isinstance(column.dtype, pd.CategoricalDtype) or name in ids
-        if are_names or not any(isinstance(value, str) for value in values):
+        if are_names or column.dtype.kind in "biufc":
             continue
         if isinstance(given, pd.DataFrame):
             one = f"{columns_of(given, called)}[{name!r}]"
         else:
-            one = called if np.ndim(given) == 1 else f"{called}[:, {k}]"
-        text = np.array(["" if pd.isna(v) else str(v).strip() for v in values], dtype=object)
-        text = np.array(["" if stands_for_none(t) else t for t in text], dtype=object)
+            is_flat = np.asarray(given, dtype=object).ndim == 1  # lists may be ragged
+            one = called if is_flat else f"{called}[:, {k}]"
         category = f"declare categories: pandas.Series({one}, dtype='category')"
-        has_numbers = any(not (isinstance(value, str) or pd.isna(value)) for value in values)
-        series = f"{one}, dtype=str" if has_numbers else one
-        refuse_quantities(WrittenColumn(one, "", values=series), text, "group", category)
-        odd = text_among_numbers(one, one, values, lambda i: f"in row {i}")
-        if is_measured(odd, values):
-            raise InputError(
-                f"{odd.sentence} {_as_numbers(odd, one, values)}If all values are names of groups, "
-                f"declare them as categories: pandas.Series({one}, dtype='category')."
-            )
-        check_names(one, values)
+        refuse_date_objects(WrittenColumn(one, "", values=one), column, category)
+        _check_types(one, np.asarray(column.to_numpy(), dtype=object))
+
+
+def _check_types(one: str, values: Array) -> None:
+    """Refuse values (m,) that mix numbers and text; `one` is a Python expression for them."""
+    has_text = any(isinstance(value, str) for value in values)
+    has_numbers = any(not (isinstance(value, str) or pd.isna(value)) for value in values)
+    if has_numbers:
+        _refuse_types(one, values)
+    if not has_text:
+        return
+    text = np.array(["" if pd.isna(v) else str(v).strip() for v in values], dtype=object)
+    text = np.array(["" if stands_for_none(t) else t for t in text], dtype=object)
+    category = f"declare categories: pandas.Series({one}, dtype='category')"
+    series = f"{one}, dtype=str" if has_numbers else one
+    refuse_quantities(WrittenColumn(one, "", values=series), text, "group", category)
+    odd = text_among_numbers(one, one, values, lambda i: f"in row {i}")
+    if is_measured(odd, values):
+        raise InputError(
+            f"{odd.sentence} {_as_numbers(odd, one, values)}If all values are names of groups, "
+            f"declare them as categories: pandas.Series({one}, dtype='category')."
+        )
+    check_names(one, values)
+
+
+def _refuse_types(one: str, values: Array) -> None:
+    """Refuse values (m,) with one number in several types, such as 1.0, "1" and True.
+
+    As text, they would be different classes. Numbers of all types but booleans are equal.
+    """
+    several = _types_of_numbers(values)
+    if not several:
+        return
+    series = f"pandas.Series({one}, dtype=object)"
+    numbers = f"pandas.to_numeric({series}, errors='coerce')"
+    texts = {value.strip() for value in values.tolist() if isinstance(value, str)}
+    if all(is_numeral(text) or stands_for_none(text) for text in texts):
+        remedy = f"Convert all values to numbers: pass {numbers}"
+    else:
+        text = f"{series}.where({numbers}.isna(), {numbers}.astype(str))"
+        remedy = f"Write each number in one way: pass {text}"
+    shown = abbreviate((" and ".join(map(repr, group)) for group in several), 3)
+    raise InputError(
+        f"Some values of {one} are one number in several types ({shown}), and would be different "
+        f"classes or groups. {remedy}."
+    )
+
+
+def _types_of_numbers(values: Array) -> list[list[Any]]:
+    """Return groups of equal numbers (m,) that differ as text; [] if all are numbers, not booleans.
+
+    >>> _types_of_numbers(np.array([1.0, "1", 2, "2", True], dtype=object))
+    [[1.0, '1', True]]
+    >>> _types_of_numbers(np.array([1.0, 1, 2], dtype=object))
+    []
+    """
+    groups: dict[float, dict[str, Any]] = {}
+    for value in values.tolist():
+        is_text = isinstance(value, str)
+        if (is_text and not is_numeral(value)) or not isinstance(value, Real | BOOLEAN_OR_TEXT):
+            continue
+        groups.setdefault(float(value), {}).setdefault(str(value).strip(), value)
+    several = [[*group.values()] for group in groups.values() if len(group) > 1]
+    return [group for group in several if any(isinstance(v, BOOLEAN_OR_TEXT) for v in group)]
 
 
 def _as_numbers(odd: OddFields, one: str, values: Array) -> str:
@@ -142,8 +201,8 @@ def _as_numbers(odd: OddFields, one: str, values: Array) -> str:
 def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:
     """Refuse class or group names (m,) that are not names, and warn of names that may not be.
 
-    Refused are words for a missing value, dates, and, unless `are_apart`, names that differ only in
-    case. `called` is a Python expression for the values.
+    Refused are words for a missing value, dates, several spellings of one name, and, unless
+    `are_apart`, names that differ only in case. `called` is a Python expression for the values.
 
     Raises
     ------
@@ -168,6 +227,11 @@ def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:
     refuse_words(called, text, remedy)
     if sentence := words_told(called, text):
         warn(f"{sentence}.")
+    refuse_spellings(
+        WrittenColumn(called, "", values=called if are_text else f"{called}, dtype=str"),
+        text,
+        category,
+    )
     if not are_text:
         return
     column = WrittenColumn(called, "", values=called)
@@ -182,6 +246,8 @@ def _columns_of(given: Any) -> pd.DataFrame | None:
     """Return the columns of a series, or of an array of objects or text; None for other input."""
     if isinstance(given, pd.Series):
         return given.to_frame()
+    if isinstance(given, pd.Index | pd.api.extensions.ExtensionArray):
+        return pd.Series(given).to_frame()
     if isinstance(given, np.ndarray | list | tuple):
         values = np.asarray(given, dtype=object if not isinstance(given, np.ndarray) else None)
         if values.dtype.kind in "OUT" and 0 < values.ndim <= 2:

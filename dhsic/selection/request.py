@@ -198,8 +198,7 @@ class Request:
                     f"{type(selector).__name__} does not support feature_groups, because it scores "
                     "each feature separately. Leave them out, or use BAHSIC or FOHSIC."
                 )
-            remedy = "feature_groups.loc[X.columns]"
-            check_order(source.feature_names(), feature_groups, "feature_groups", remedy)
+            check_order(source.feature_names(), feature_groups, "feature_groups", "X.columns")
             if isinstance(feature_groups, str):
                 fill = opening.get("missing_chunks", "error")
                 feature_groups = values_of_features(data, feature_groups, source, fill)

@@ -30,7 +30,7 @@ from dhsic.sources.blocks import (
     take_rows,
 )
 from dhsic.sources.frame_advice import about_columns
-from dhsic.sources.ids import is_id, names_rows_by_name, plain
+from dhsic.sources.ids import abbreviate, is_id, names_rows_by_name, plain
 from dhsic.sources.options import (
     OpenOptions,
     PloidyPolicy,
@@ -52,7 +52,7 @@ from dhsic.sources.text_features import about_boxes, check_boxes
 from dhsic.sources.variants import CONTIG, Variants, are_on_x
 from dhsic.sources.vcz import DOSAGES, MISSING, NO_COPY, fold
 from dhsic.sources.views import AbstractView
-from dhsic.validation import EXACT, WIDE, refuse_lossy
+from dhsic.validation import EXACT, WIDE, in_double, refuse_lossy
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -222,7 +222,7 @@ def open_in_memory(X: Any, options: OpenOptions) -> AbstractSource:
 
 def _source(matrix: Any, code: int | None, names: Names | None = None) -> AbstractArraySource:
     of_kind = ArraySource if isinstance(matrix, np.ndarray) else DaskSource
-    return of_kind(matrix, missing_code=code, names=names)
+    return of_kind(in_double(matrix), missing_code=code, names=names)
 
 
 def check_in_memory(X: Any, variable: str | None = None) -> None:
@@ -260,6 +260,12 @@ def _is_frame(X: Any) -> bool:
 
 def _check_frame(X: pd.DataFrame) -> None:
     kinds, columns = X.dtypes, X.columns
+    if columns.nlevels > 1:
+        raise InputError(
+            f"The columns of the DataFrame have {columns.nlevels} levels of names "
+            f"({abbreviate(map(repr, columns), 2)}), but features have one name. Join the levels: "
+            "X.columns = ['_'.join(map(str, name)) for name in X.columns]."
+        )
     row_names = [isinstance(name, str) and names_rows_by_name(name) for name in columns]
     _refuse_named_rows(X)
     _refuse_columns(

@@ -1,4 +1,4 @@
-"""Dates that are text, which would be misread as classes or as numbers.
+"""Dates that are text or Python objects, which would be misread as classes or as numbers.
 
 As text, every date would be its own class. Dates are therefore refused, with a command that
 converts them to numbers of days. A few dates with several samples each are treated as batches, and
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from datetime import date, time, timedelta
 
 import numpy as np
 import pandas as pd
@@ -40,6 +41,35 @@ SERIAL = (18264, 73415)
 #: Dates are batches if they have on average `OF_FEW` samples or more, if there are at most `FEW`
 #: dates; otherwise `OF_MORE`.
 FEW, OF_FEW, OF_MORE = 20, 3, 10
+
+#: Pandas expression for the days since 2000 of dates {v}, of any type.
+SINCE_2000 = (
+    "({p}.to_datetime({v}, utc=True) - {p}.Timestamp('2000-01-01', tz='UTC')) / "
+    "{p}.Timedelta(days=1)"
+)
+#: Kinds of dates and times that are objects: their name, types, unit, and a pandas expression that
+#: converts values {v} to numbers in this unit.
+OBJECTS: tuple[tuple[str, tuple[type, ...], str, str], ...] = (
+    (
+        "times of day",
+        (time,),
+        "hours",
+        "{v}.map(lambda t: t.hour + t.minute / 60 + t.second / 3600, na_action='ignore')",
+    ),
+    (
+        "durations",
+        (timedelta, np.timedelta64),
+        "days",
+        "{p}.to_timedelta({v}) / {p}.Timedelta(days=1)",
+    ),
+    (
+        "periods",
+        (pd.Period,),
+        "days",
+        SINCE_2000.replace("{v}", "{v}.map(lambda t: t.start_time, na_action='ignore')"),
+    ),
+    ("dates", (date, np.datetime64), "days", SINCE_2000),
+)
 
 
 def date_formats(text: Array) -> list[str]:
@@ -89,6 +119,37 @@ def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = L
         f"{units}: {column.rewritten(days_of(formats[0]))}. If they are names, {remedy}. "
         f"{about_dates(formats)}".rstrip()
     )
+
+
+def has_dates(values: pd.Series) -> bool:
+    """Whether the first value (m,) that is not missing is an object of `OBJECTS`."""
+    present = values[values.notna()] if values.dtype.kind == "O" else values[:0]
+    types = tuple(each for _, types, _, _ in OBJECTS for each in types)
+    return bool(len(present)) and isinstance(present.iloc[0], types)
+
+
+def refuse_date_objects(column: WrittenColumn, values: pd.Series, remedy: str) -> None:
+    """Refuse values (m,) of types of dates, times of day, periods or durations.
+
+    `remedy` is the advice for values that are names.
+    """
+    present = values.astype(object)[values.notna()].tolist()
+    for kind, types, unit, change in OBJECTS:
+        of_kind = [value for value in present if isinstance(value, types)]
+        if not of_kind:
+            continue
+        shown = abbreviate(map(str, sorted({*map(str, of_kind)})), 3)
+        others = abbreviate({repr(v): 0 for v in present if not isinstance(v, types)}, 3)
+        advice = (
+            f"{len(of_kind):,} of {len(present):,} are, the others are not: {others}. Convert all "
+            f"to numbers of {unit}"
+            if others
+            else f"Convert them to numbers of {unit}: {column.rewritten(change)}"
+        )
+        raise InputError(
+            f"Values of {column.called} are {kind} ({shown}). {advice}. If they are names, such as "
+            f"batches, {remedy}."
+        )
 
 
 def about_dates(formats: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ import pandas as pd
 
 from dhsic._typing import Array
 from dhsic.errors import InputError
+from dhsic.validation import in_double, is_long
 
 #: Key of the attributes of a converted frame: the Python code that converts it, for messages.
 CONVERSION = "dhsic_conversion"
@@ -31,8 +32,12 @@ def in_pandas(data: Any) -> Any:
     """Convert a frame or series of another package to pandas; return other objects unchanged.
 
     Nulls become NaN or None, and an Enum of polars an ordered categorical. Frames of dask are
-    computed.
+    computed. Numbers of more than 64 bits become float64.
     """
+    if isinstance(data, pd.DataFrame):
+        return data.apply(in_double) if any(map(is_long, set(data.dtypes))) else data
+    if isinstance(data, np.ndarray | pd.Series):
+        return in_double(data)
     package = type(data).__module__.partition(".")[0].replace("dask_expr", "dask")
     if package not in _CODE:
         return data

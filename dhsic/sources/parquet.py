@@ -284,6 +284,17 @@ def _of_partitions(path: str, names: list[str]) -> str:
     )
 
 
+def _joined_levels(levels: list[Array]) -> Array | None:
+    """Join the levels of an index, (m,) each, by "_", as those of a DataFrame; None if not needed.
+
+    They are joined if each of several levels repeats, and the joined names do not.
+    """
+    m = len(levels[0]) if len(levels) > 1 else 0
+    joined = ["_".join(row) for row in zip(*levels, strict=True)] if m else []
+    is_needed = m > 0 and all(len({*level}) < m for level in levels)
+    return np.array(joined, dtype=object) if is_needed and len({*joined}) == m else None
+
+
 def _source(
     file: AbstractArrowTable,
     options: OpenOptions,
@@ -297,7 +308,8 @@ def _source(
     options.feature_axis((file.n_rows, len(features)), None, path, convention=1)
     where = TableColumns(ids, are_named=True, ids=tuple(range(len(ids))), apart=(), numbers=())
     columns = [as_text(file.text(name)) for name in ids]
-    along = where.row_names(path, columns, turned=turned)
+    along = _joined_levels(columns) if {*ids} <= {*file.index} else None
+    along = where.row_names(path, columns, turned=turned) if along is None else along
     code, n_bytes = options.code_of(), 8 * file.n_rows * len(features)
     coords = {name: file.text(name) for name in held}
     levels = {name: each for name in held if (each := file.levels(name))}
