@@ -150,9 +150,10 @@ class OddFields:
     def quantities(self) -> Quantities | None:
         """Kind of the texts if they are numbers with flags or multiples; None for others.
 
-        Most fields of the column are plain numbers.
+        Some fields of the column are plain numbers.
         """
-        found = quantities_of([*self.places, "1"]) if self.are_few and not self.are_signed else None
+        is_mixed = 0 < self.n_odd < self.n_present and not self.are_signed
+        found = quantities_of([*self.places, "1"]) if is_mixed else None
         return found if found is not None and found.change else None
 
     @property

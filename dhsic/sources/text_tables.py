@@ -556,7 +556,8 @@ class TextTable:
         """
         if self.turned:
             return self._genotype_rows(odd)
-        if self.text.names is None or any(c.are_few and not c.dosages for c in odd):
+        are_beside = any((c.are_few and not c.dosages) or c.quantities for c in odd)
+        if self.text.names is None or are_beside:
             return ""
         every = self._every_odd(odd)
         few = [column for column in every if column.are_few and not column.dosages]
