@@ -99,6 +99,7 @@ from dhsic.sources.text_features import (
 )
 from dhsic.sources.thousands import PointedNumbers, ThousandsSearch, are_likely, refuse_thousands
 from dhsic.sources.variants import CONTIG, are_on_x
+from dhsic.validation import is_numeral
 
 #: Names, in lower case, of rows that summarise the rows above them.
 SUMMARIES = frozenset(
@@ -111,6 +112,8 @@ SUMMARIES = frozenset(
 MOST_TOLD = 3
 #: Maximum number of features that a command lists; with more, it changes all features.
 MOST_LISTED = 20
+#: Share of feature values that may equal numbers of `na` without a hint.
+MOST_CODED = 0.1
 #: Bytes of memory of a field in Python, as text and as a number.
 BYTES_OF_FIELD = 120
 
@@ -133,6 +136,7 @@ class TextTable:
         self.beside: dict[str, Array] = {}
         self.infers_codes = isinstance(options.missing_code, str)
         self.calls: Callable[[], set[str]] = set
+        self.n_coded: Callable[[], int] = int
         line, first = next(self.text.rows(), (0, []))
         if not first:
             self._refuse_empty()
@@ -203,7 +207,7 @@ class TextTable:
             if (texts := na_of(self.na, self.columns.names[i])) != self.na
         }
         fields_of = NumberFields(len(numbers), self.na, self._refuse, na_at)
-        self.calls = lambda: fields_of.calls
+        self.calls, self.n_coded = lambda: fields_of.calls, lambda: fields_of.n_coded
         rising, thousands = RisingFeatures(), ThousandsSearch(len(numbers))
         pointed: dict[str, PointedNumbers] = {}
         before = 0
@@ -440,6 +444,24 @@ class TextTable:
         written = command(self.path, self.text.separator, self.text.top.n_skipped, zeros)
         names = [self.columns.names[i] for i in at]
         return about_boxes(names, f"{written}, then pass NEW.csv.")
+
+    def na_hint(self, X: Array, labels: Mapping[str, Array]) -> str:
+        """Return a sentence on numbers in `na` that many values of X (m, d) are; "" for few.
+
+        `labels` are the texts of the columns that are not features, by name. If some of them are
+        these numbers, they may be all that the user means.
+        """
+        n = self.n_coded()
+        if not n or n < MOST_CODED * X.size:
+            return ""
+        numbers = [text for text in self.na if is_numeral(text)]
+        of = [name for name, texts in labels.items() if not {*numbers}.isdisjoint(texts)]
+        scoped = [f"{name}={text}" for name in of or ["NAME"] for text in numbers]
+        return (
+            f"na={numbers!r} also makes {n:,} of {X.size:,} feature values missing. If it is meant "
+            f"for the labels alone, pass na={scoped!r}"
+            f"{'' if of else ', where NAME is the name of their column'}."
+        )
 
     def on_x(self, names: Names, rows: Iterable[Array]) -> DosagesOnX | None:
         """Variants on X of a PLINK table; None for other tables.
@@ -804,7 +826,10 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
     source.not_features = table.not_features
     source.row_numbers = not table.turned and columns.are_counted(samples)
     repeated = "" if table.turned else repeated_rows(path, names.samples, values)
-    source.hint = " ".join(filter(None, (table.hint, repeated, table.box_hint(X))))
+    labels = names.sample_coords
+    assert not callable(labels), "they are in memory"
+    hints = table.hint, repeated, table.box_hint(X), table.na_hint(X, labels)
+    source.hint = " ".join(filter(None, hints))
     source.read_as, source.counted = table.described(), table.counted()
     source.on_x = table.on_x(names, values)
     return source
