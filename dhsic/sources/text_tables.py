@@ -84,10 +84,13 @@ from dhsic.sources.text_features import (
     ABOUT_LETTERS,
     COUNTED_IN_CALLS,
     OF_ALLELES,
+    OF_CODES,
     OF_LETTERS,
     about_boxes,
     about_dosages,
     about_ticks,
+    about_words,
+    are_bases,
     are_two_digits,
     check_boxes,
     dosages_of,
@@ -600,7 +603,8 @@ class TextTable:
             odd[0].sentence,
             f"If {which}, write only numbers: {written}, then pass NEW.csv.",
             about_ticks([c.name for c in columns.values() if c.is_check_box]),
-            *map(about_dosages, {*changes.values()} & {OF_LETTERS, OF_ALLELES}),
+            *map(about_dosages, {*changes.values()} & {OF_LETTERS, OF_CODES, OF_ALLELES}),
+            about_words(text for i in changes if columns[i].dosages for text in columns[i].places),
             f"If {abbreviate(map(repr, marks), 3)} means missing, pass na={marks!r} first."
             if (marks := marks_in([columns[i] for i in groups]))
             else "",
@@ -612,9 +616,12 @@ class TextTable:
     def _changes(self, columns: Mapping[int, OddFields]) -> tuple[dict[int, str], dict[int, str]]:
         """Return expressions for `command`: numbers of columns, and missing values of groups."""
         changes, groups = dict[int, str](), dict[int, str]()
+        have_codes = any(column.dosages == OF_CODES for column in columns.values())
         for at, column in sorted(columns.items()):
             na, is_text = na_of(self.na, column.name), column.n_odd == column.n_present
             change = ticks(na) if column.is_check_box else column.dosages
+            if have_codes and is_text and are_bases(column.places):
+                change = OF_CODES
             change = change or numbers_of(column.places, beside_numbers=not is_text)
             change = change or (words_of(column.places) if is_text else "")
             if change:
