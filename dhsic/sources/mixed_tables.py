@@ -156,6 +156,8 @@ def _are_levels(texts: Sequence[str | None], separator: str) -> bool:
         return False
     if numbers_of(odd.places) or len({*odd.commas, *odd.limits}) == len(odd.places):
         return False
+    if odd.commas and 2 * len(odd.commas) >= len(odd.places):
+        return False  # other text is a typo, or a unit below the header
     return not (separator and are_answers(odd.places, separator))
 
 

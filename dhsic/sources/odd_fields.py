@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dhsic.sources.ids import abbreviate, is_value
 from dhsic.sources.marked_numbers import IN_PARENTHESES, LIMIT
@@ -145,6 +145,13 @@ class OddFields:
     def commas(self) -> list[str]:
         """Texts that are numbers except for commas."""
         return [text for text in self.places if is_comma_number(text)]
+
+    @property
+    def beside_commas(self) -> OddFields:
+        """The same column, in which numbers with commas are no text."""
+        commas = {*self.commas}
+        places = {text: place for text, place in self.places.items() if text not in commas}
+        return replace(self, places=places)
 
     @property
     def quantities(self) -> Quantities | None:

@@ -545,7 +545,7 @@ class TextTable:
 
     def _refuse_lines(self, odd: Sequence[OddFields]) -> None:
         """Refuse lines of units, questions or notes, where most numeric columns contain text."""
-        few = [column for column in odd if column.are_few]
+        few = [column for of in odd if (column := of.beside_commas).are_few]
         lines = sorted(int(where.removeprefix("in line ")) for where in _shared_places(few))
         if not lines or len(few) < 2 or 2 * len(few) <= len(odd) or len(lines) > MOST_TOLD:
             return
