@@ -3,7 +3,10 @@
 import json
 import random
 import re
+import shlex
 import shutil
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -446,6 +449,56 @@ def test_other_samples_are_refused_and_the_remedy_works(tmp_path):
         pytest.raises(InputError, match=r"chrX.bed has 38 samples, but there are 40 labels"),
     ):
         select(files, Y, intersect_samples=value)
+
+
+def tables(folder, starts, prefix="", suffix="csv", only=slice(None)):
+    """Two tables of the same samples, counted from different starts."""
+    every = pd.DataFrame(np.where(X == -1, 0, X)).add_prefix("g")
+    paths = []
+    for k, start in enumerate(starts):
+        ids = [f"{prefix}{i}" if prefix else i for i in range(start, start + M)]
+        part = every.iloc[:, 20 * k : 20 * (k + 1)].set_axis(pd.Index(ids, name="id"))
+        paths.append(str(folder / f"part{k + 1}.{suffix}"))
+        part = part.iloc[only] if k else part
+        part.to_parquet(paths[-1]) if suffix == "parquet" else part.to_csv(paths[-1])
+    return every, paths
+
+
+@pytest.mark.parametrize("intersect", [False, True])
+@pytest.mark.parametrize("prefix", ["", "s"])
+@pytest.mark.parametrize("starts", [(0, 1), (1, 0)])
+def test_files_counted_from_0_and_from_1_are_refused_and_the_command_counts_anew(
+    starts, prefix, intersect, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    every, paths = tables(tmp_path, starts, prefix)
+    with pytest.raises(InputError, match="may be matched to its neighbour") as caught:
+        dhsic.open_source(paths, intersect_samples=intersect)
+    command = re.search(r'python (-c ".*?"), then pass NEW.csv instead of part2', str(caught.value))
+    subprocess.run([sys.executable, *shlex.split(command[1])], check=True)
+    source = quiet([paths[0], "NEW.csv"])
+    np.testing.assert_array_equal(whole(source), every[source.feature_names()])
+
+
+def test_equal_numbers_in_files_are_the_same_sample_if_sample_0_is_removed(tmp_path):
+    every, paths = tables(tmp_path, (0, 1))
+    with pytest.raises(InputError, match=r"remove sample 0 from part1.csv"):
+        dhsic.open_source(paths, intersect_samples=True)
+    pd.read_csv(paths[0], index_col="id").iloc[1:].to_csv(paths[0])
+    with pytest.warns(UserWarning, match="39 samples are in all 2 files"):
+        source = quiet(paths, intersect_samples=True)
+    np.testing.assert_array_equal(whole(source)[:, :20], every.iloc[1:, :20])
+    np.testing.assert_array_equal(whole(source)[:, 20:], every.iloc[:-1, 20:40])
+
+
+def test_other_files_counted_from_other_starts_are_refused_and_parts_of_a_range_are_not(tmp_path):
+    _, paths = tables(tmp_path, (0, 1), "s", "parquet")
+    with pytest.raises(InputError, match=r"make the names the same\. If equal numbers"):
+        dhsic.open_source(paths, intersect_samples=True)
+    every, paths = tables(tmp_path, (0, 0), only=slice(1, None))
+    with pytest.warns(UserWarning, match="39 samples are in all 2 files"):
+        source = quiet(paths, intersect_samples=True)
+    np.testing.assert_array_equal(whole(source), every.iloc[1:, :40])
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,34 @@ def test_flags_of_laboratories_are_removed_by_the_command(
     assert best("x.csv", "--labels", "NEW.csv", "--target", "y") == "g7"
 
 
+@pytest.mark.parametrize("form", ["{}-", "{} -", "-\u20ac{}", "$-{}", "(${})"])
+@pytest.mark.parametrize("shift", [-1.0, 0.0, 2.0])
+def test_the_command_for_features_with_negative_amounts_writes_numbers(
+    form, shift, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    numbers = np.round(X + np.where(np.arange(X.shape[1]) % 2, shift, 0), 2)  # most are negative
+    features = [[form.format(-x) if x < 0 else f"{x}" for x in row] for row in numbers]
+    write_tables(np.array(features, dtype=object), y=Y)
+    words = ("--labels", "l.csv", "--target", "y")
+    follow(told(run("test", "x.csv", *words, code=2)))
+    written = read_table("NEW.csv").columns
+    for j in range(X.shape[1]):
+        np.testing.assert_allclose(written[f"g{j}"].astype(float), numbers[:, j])
+    assert best("NEW.csv", *words) == "g7"
+
+
+@pytest.mark.parametrize("n_flags", [10, 60])
+def test_the_command_for_features_removes_flags_of_most_values(n_flags, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    features = np.round(12 + X, 2).astype(object)
+    features[:n_flags, 7] = [f"{x} H" for x in features[:n_flags, 7]]
+    write_tables(features, y=Y)
+    words = ("--labels", "l.csv", "--target", "y")
+    follow(told(run("test", "x.csv", *words, code=2)))
+    assert best("NEW.csv", *words) == "g7"
+
+
 @pytest.mark.parametrize(
     ("numbers", "form"),
     [(np.round(12 + Y, 2), "{} H"), (43000 + 7 * np.arange(M), "date"), (Y, "{} -")],

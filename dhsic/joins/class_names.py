@@ -56,6 +56,9 @@ MAY_BE_CLASS = frozenset(
         *("qns", "xxx", "dk", NUMBER_AMONG_WORDS),
     )
 )
+#: Names of heterozygotes; and words for a missing value beside them, which are no class there.
+HETEROZYGOTE = frozenset(("het", "hets", "hetero", "heterozygote", "heterozygous"))
+NO_GENOTYPE = (NO_VALUE | MAY_BE_CLASS | {"fail", "no call", "nocall"}) - {"none", "nil"}
 #: Numbers that surveys and programs write for a missing value (9, 88, 999, -666), as text.
 CODE = re.compile(r"([789])\1*(\.0*)?|-(?!(1|9+)(\.0*)?$)\d+(\.0*)?")
 #: Numbers that are no such words: codes of classes, which may stand beside names; and -9, -99, ...,
@@ -169,13 +172,14 @@ def refuse_words(
     remedy: Callable[[list[str]], str],
     known: Collection[str] = (),
     fewest_others: int = FEWEST_OTHERS,
+    words: Collection[str] = NO_VALUE,
 ) -> None:
-    """Refuse names of classes or groups, `text` (m,), that are words for a missing value.
+    """Refuse names of classes or groups, `text` (m,), that are `words` for a missing value.
 
     `remedy` returns the sentence that advises what to do about the words. Names in `known` are
     accepted, and all words beside fewer than `fewest_others` other names.
     """
-    n_of = words_among(text, known=known, fewest_others=fewest_others)
+    n_of = words_among(text, words, known, fewest_others)
     if n_of:
         listed = " or ".join(map(repr, n_of))
         means = "means" if len(n_of) == 1 else "mean"

@@ -9,54 +9,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
-from dhsic.joins.keys import Key, as_text, free, quoted, written_once
+from dhsic.joins.keys import Key, as_text, free, quoted
+from dhsic.sources.counted_names import Count, counted_anew
 
 #: Minimum number of rows; with fewer, a measurement may be all of 1, 2, 3, ... by chance.
 FEWEST = 10
 #: Maximum range of numbers that count rows, relative to the number of rows: some were removed.
 MOST_GAPS = 1.25
-#: Pattern of names that may count samples: a text, and a number.
-NUMBERED = re.compile(r"(.*?)(\d+)", re.ASCII | re.DOTALL)
-#: Pattern of texts that need no quotes or escapes in a command.
-SIMPLE = re.compile(r"[\w.-]*", re.ASCII)
-
-
-class Count(NamedTuple):
-    """Names that count samples: the text before the number, the first and the last number."""
-
-    prefix: str
-    first: int
-    last: int
-
-    @classmethod
-    def of(cls, names: Array) -> Count | None:
-        """Return the count of some names; None if they do not count from 0 or 1.
-
-        >>> Count.of(as_text(["s2", "s1", "s4"])), Count.of(as_text(["0_0", "1_1"]))
-        (Count(prefix='s', first=1, last=4), Count(prefix='', first=0, last=1))
-        >>> Count.of(as_text([1, 900])), Count.of(as_text(["a1", "b2"]))
-        (None, None)
-        """
-        once = written_once(names)
-        matches = [NUMBERED.fullmatch(name) for name in (names if once is None else once)]
-        prefixes = {match and match[1] for match in matches}
-        if len(prefixes) != 1 or None in prefixes:
-            return None
-        numbers = {int(match[2]) for match in matches if match}
-        first, last = min(numbers), max(numbers)
-        is_dense = last - first < MOST_GAPS * len(numbers)
-        return cls(str(prefixes.pop()), first, last) if first in (0, 1) and is_dense else None
-
-    def __str__(self) -> str:
-        return f"from {self.prefix}{self.first} to {self.prefix}{self.last}"
 
 
 def refuse_other_start(what: str, key: Key, ours: Array, rewriting: Callable[[str], str]) -> None:
@@ -78,12 +43,9 @@ def refuse_other_start(what: str, key: Key, ours: Array, rewriting: Callable[[st
         is none.
     """
     theirs, own = Count.of(key.values), Count.of(ours)
-    if theirs is None or own is None or theirs.prefix != own.prefix:
+    if theirs is None or own is None or not own.is_shifted(theirs):
         return
-    is_shifted = (theirs.first - own.first) * (theirs.last - own.last) > 0
-    if not is_shifted:
-        return
-    expression = _counted_anew(key.values, own.prefix, own.first - theirs.first)
+    expression = counted_anew(key.values, own.prefix, own.first - theirs.first)
     rewritten = rewriting(expression) if expression else ""
     side = "the data" if own.first == 0 else what
     raise InputError(
@@ -93,24 +55,6 @@ def refuse_other_start(what: str, key: Key, ours: Array, rewriting: Callable[[st
         f"{': ' * bool(rewritten)}{rewritten}. If equal numbers are the same sample, remove sample "
         f"{own.prefix}0 from {side}."
     )
-
-
-def _counted_anew(names: Array, prefix: str, step: int) -> str:
-    """Return a pandas expression that adds `step` to names with a prefix; "" if this is not simple.
-
-    >>> _counted_anew(as_text([0, 1]), "", 1), _counted_anew(as_text(["s1", "s2"]), "s", -1)
-    ('{v}.astype(int) + 1', "'s' + ({v}.str[1:].astype(int) - 1).astype(str)")
-    """
-    added = f".astype(int) {'+' if step > 0 else '-'} {abs(step)}"
-    numbers = [name.removeprefix(prefix) for name in names]
-    is_simple = SIMPLE.fullmatch(prefix) and all(
-        number.isdecimal() and number == str(int(number)) for number in numbers
-    )
-    if not is_simple:
-        return ""
-    if not prefix:
-        return f"{{v}}{added}"
-    return f"{prefix!r} + ({{v}}.str[{len(prefix)}:]{added}).astype(str)"
 
 
 def counts_in_other_order(values: Array, *, has_gaps: bool = True) -> bool:

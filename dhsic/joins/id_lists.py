@@ -12,10 +12,11 @@ import pandas as pd
 
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError, warn
-from dhsic.joins.keys import as_text, written_once
+from dhsic.joins.keys import as_text
 from dhsic.joins.sample_list import SampleList
 from dhsic.namespace import slices
 from dhsic.sources.columns import NAME, STRETCH, Column
+from dhsic.sources.counted_names import written_once
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.likeness import difference

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from dhsic._typing import Array, Index
+from dhsic.sources.counted_names import written_once
 from dhsic.sources.ids import NAMELESS, PARENTS, is_id, is_index, plain
 from dhsic.validation import is_numeral
 
@@ -61,14 +62,6 @@ def is_whole(names: Any) -> bool:
     """Whether names have an integer type; text does not."""
     index = pd.Index(np.asarray(names), tupleize_cols=False)
     return bool(pd.api.types.is_integer_dtype(index.infer_objects()))
-
-
-def written_once(values: Array) -> Array | None:
-    """Return the ids if all values have the form ``id_id``; else None."""
-    halves = [value[: len(value) // 2] for value in values]
-    if all(value == f"{half}_{half}" for value, half in zip(values, halves, strict=True)):
-        return np.array(halves, dtype=object)
-    return None
 
 
 def quoted(name: str) -> str:

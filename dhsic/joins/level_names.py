@@ -15,7 +15,7 @@ import numpy as np
 
 from dhsic._typing import Array
 from dhsic.errors import InputError, warn
-from dhsic.joins.class_names import refuse_words, words_told
+from dhsic.joins.class_names import HETEROZYGOTE, NO_GENOTYPE, NO_VALUE, refuse_words, words_told
 from dhsic.joins.lookalikes import looks, refuse_lookalikes
 from dhsic.joins.spellings import refuse_spellings
 from dhsic.sources import AbstractSource
@@ -53,6 +53,7 @@ def _check_column(source: AbstractSource, data: Any, j: int, name: str, *, is_na
     levels = np.array(["", *source.levels[j]], dtype=object)
     text: Array = levels[codes_at(source, j, None) + 1]
     called, is_file = f"column {name!r}", isinstance(data, str | PathLike)
+    are_genotypes = any(level.casefold() in HETEROZYGOTE for level in source.levels[j])
     if not is_named:
 
         def remedy(words: list[str]) -> str:
@@ -61,8 +62,9 @@ def _check_column(source: AbstractSource, data: Any, j: int, name: str, *, is_na
                 if len(words) == 1
                 else ("they mean", "they are names")
             )
+            scope = "" if are_genotypes else f"{name}="  # such words occur in most features
             missing = (
-                f"pass na={[f'{name}={word}' for word in words]!r}"
+                f"pass na={[f'{scope}{word}' for word in words]!r}"
                 if is_file
                 else f"write X[{name!r}] = X[{name!r}].mask(X[{name!r}].astype(str).str.strip()"
                 f".isin({words!r}))"
@@ -72,7 +74,8 @@ def _check_column(source: AbstractSource, data: Any, j: int, name: str, *, is_na
                 f"categories={[name]!r}."
             )
 
-        refuse_words(called, text, remedy, fewest_others=FEWEST_OTHERS)
+        refused = NO_GENOTYPE if are_genotypes else NO_VALUE
+        refuse_words(called, text, remedy, fewest_others=FEWEST_OTHERS, words=refused)
         if sentence := words_told(called, text):
             warn(f"{sentence}.")
     written = (

@@ -10,7 +10,14 @@ from dhsic.sources.ids import NA, abbreviate
 from dhsic.sources.marked_numbers import AT_LIMIT
 from dhsic.sources.number_fields import DECIMAL, POINTS, SEVERAL, THOUSANDS, meaning_of_commas
 from dhsic.sources.odd_fields import MOST_DESCRIBED, MOST_OPTIONS, OddFields, marks_in
-from dhsic.sources.text_features import OF_LETTERS, about_dosages, of_calls
+from dhsic.sources.text_features import (
+    OF_CODES,
+    OF_LETTERS,
+    about_dosages,
+    about_words,
+    are_bases,
+    of_calls,
+)
 from dhsic.sources.thousands import PointedNumbers
 
 #: Pandas expressions that convert the text {v} of numbers with commas, by their meaning.
@@ -76,8 +83,10 @@ def about_columns(X: pd.DataFrame) -> str:
     others = [k for k, name in enumerate(X.columns) if name not in dated]
     columns = [_text_of(X.iloc[:, k]) for k in others]
     of_kind: dict[str, list[OddFields]] = {kind: [] for kind in (*_ADVICE, "few", "numerals")}
+    have_codes = any(column.dosages == OF_CODES for column in columns)
     for column in columns:
-        of_kind[_kind(column)].append(column)
+        is_code = have_codes and bool(column.places) and are_bases(column.places)
+        of_kind["codes" if is_code else _kind(column)].append(column)
     few, numerals = of_kind["few"], [c.name for c in of_kind["numerals"]]
     sentences = ["are not numbers.", *(column.sentence for column in few[:MOST_DESCRIBED])]
     sentences += _about_few(X, few)
@@ -135,7 +144,7 @@ def _cells(columns: pd.Series | pd.DataFrame) -> Iterable[tuple[object, object]]
 def _kind(column: OddFields) -> str:
     """Return the kind of a text column, by which there is advice on it."""
     if column.dosages:
-        return "letters" if column.dosages == OF_LETTERS else "calls"
+        return {OF_LETTERS: "letters", OF_CODES: "codes"}.get(column.dosages, "calls")
     if column.are_few or _are_numbers(column):
         return "few"
     if column.is_numeral:
@@ -152,11 +161,13 @@ def _listed(names: list[str], X: pd.DataFrame) -> str:
 
 def _about_genotypes(columns: Sequence[OddFields], names: str) -> str:
     """Return advice on columns of genotypes, given Python code for their names."""
-    change = columns[0].dosages
-    if change != OF_LETTERS:
-        change = of_calls({text for column in columns for text in column.places})
+    change = next(column.dosages for column in columns if column.dosages)
+    texts = [text for column in columns for text in column.places]
+    if change not in (OF_LETTERS, OF_CODES):
+        change = of_calls({*texts})
+    about = " ".join(filter(None, (about_dosages(change), about_words(texts))))
     return (
-        f"{about_dosages(change)} X[{names}] = X[{names}]"
+        f"{about} X[{names}] = X[{names}]"
         f".apply(lambda v: {change.format(v='v.astype(str).str.strip()')})."
     )
 
@@ -195,6 +206,7 @@ def _about_marks(columns: Sequence[OddFields]) -> str:
 #: Functions that give advice on columns, by their kind.
 _ADVICE: Mapping[str, Callable[[Sequence[OddFields], str], str]] = {
     "letters": _about_genotypes,
+    "codes": _about_genotypes,
     "calls": _about_genotypes,
     "check boxes": _about_boxes,
     "groups": _about_groups,

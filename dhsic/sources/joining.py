@@ -23,6 +23,8 @@ from dhsic._typing import Array, Index
 from dhsic.errors import InputError, warn
 from dhsic.sources.columns import NAME, bits_of
 from dhsic.sources.compression import SUFFIXES as PACKED
+from dhsic.sources.counted_names import Count, counted_anew
+from dhsic.sources.delimited import Delimited, is_text_table
 from dhsic.sources.file_lists import natural_key
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.joined import JoinedSource, Part
@@ -30,6 +32,7 @@ from dhsic.sources.likeness import difference
 from dhsic.sources.mudata import are_modalities
 from dhsic.sources.options import text
 from dhsic.sources.plink import AbstractPlinkSource
+from dhsic.sources.rewriting import WrittenColumn
 from dhsic.sources.variants import CONTIG, NOWHERE, OF_PLINK, POSITION, chromosome_names
 from dhsic.sources.views import described, whole_of
 
@@ -454,6 +457,7 @@ def _with_samples(parts: Sequence[Part], *, intersect: bool) -> list[Part]:
         other = pd.Index(theirs)
         _refuse_repeated(parts[reference], ours, parts[i])
         _refuse_repeated(parts[i], other, parts[reference])
+        _refuse_other_start(parts[reference], ours, parts[i], other)
         if not intersect:
             _refuse_other_samples(parts[reference], ours, parts[i], other)
         common = common[common.isin(other)]
@@ -542,6 +546,34 @@ def _refuse_repeated(part: Part, names: pd.Index, other: Part) -> None:
             f"({abbreviate(twice, MOST_LISTED)}), so its samples cannot be matched to those of "
             f"{other.name}, which are in another order. Make the names unique."
         )
+
+
+def _refuse_other_start(part: Part, ours: pd.Index, other: Part, theirs: pd.Index) -> None:
+    """Refuse two files of which one counts its samples from 0 and the other from 1."""
+    names = np.array([*map(str, theirs)], dtype=object)
+    first, second = Count.of(np.array([*map(str, ours)], dtype=object)), Count.of(names)
+    if first is None or second is None or not first.is_shifted(second):
+        return
+    expression = counted_anew(names, first.prefix, first.first - second.first)
+    from_0 = part if first.first == 0 else other
+    raise InputError(
+        f"The samples of {part.name} are numbered {first}, and those of {other.name} {second}, so "
+        "by these numbers a sample may be matched to its neighbour. If they were counted from "
+        f"different starts, make the names the same{_renamed(other, names, expression)}. If equal "
+        f"numbers are the same sample, remove sample {first.prefix}0 from {from_0.short}."
+    )
+
+
+def _renamed(part: Part, names: Array, expression: str) -> str:
+    """Return a command, after a colon, that changes the sample names of a text table; or ""."""
+    if not expression or not is_text_table(part.name):
+        return ""
+    table = Delimited(part.name)
+    _, fields = next(table.rows())
+    if table.names is None or fields[0].strip() != names[0]:
+        return ""
+    column = WrittenColumn("the sample names", table.names[0], part.name)
+    return f": {column.rewritten(expression)} instead of {part.short}"
 
 
 def _refuse_other_samples(part: Part, ours: pd.Index, other: Part, theirs: pd.Index) -> None:

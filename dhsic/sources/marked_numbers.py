@@ -190,5 +190,6 @@ def unique_names(path: str, separator: str, n_skipped: int) -> str:
 
 def _places(at: Sequence[int]) -> str:
     """Return column positions as Python code: a slice if they are contiguous, else a list."""
-    is_run = len(at) > 1 and at[-1] - at[0] == len(at) - 1
-    return f"{at[0]}:{at[-1] + 1}" if is_run else repr([*at])
+    ordered = sorted(at)
+    is_run = len(at) > 1 and ordered[-1] - ordered[0] == len(at) - 1
+    return f"{ordered[0]}:{ordered[-1] + 1}" if is_run else repr(ordered)

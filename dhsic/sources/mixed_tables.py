@@ -29,7 +29,7 @@ from dhsic.sources.odd_fields import OddFields
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.table_formats import format_of
 from dhsic.sources.tables import TableColumns, check_room, is_turned
-from dhsic.sources.text_features import CALLS, is_field
+from dhsic.sources.text_features import CALLS, are_bases, are_codes, is_field
 from dhsic.sources.text_tables import BYTES_OF_FIELD, open_table
 from dhsic.validation import is_numeral
 
@@ -65,6 +65,12 @@ def open_mixed_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
         for name in X.columns
         if (of := _coded_series(X[name], is_category=str(name) in wanted)) is not None
     }
+    if not coded:
+        return open_in_memory(X, plain)
+    texts = (
+        {*map(_text, X[name].dropna().tolist())} for name in X.columns if str(name) not in coded
+    )
+    coded = _without_genotypes(coded, wanted, texts)
     if not coded:
         return open_in_memory(X, plain)
     check_levels("The DataFrame", coded, wanted, _in_frame)
@@ -150,7 +156,23 @@ def _are_levels(texts: Sequence[str | None], separator: str) -> bool:
         return False
     if numbers_of(odd.places) or len({*odd.commas, *odd.limits}) == len(odd.places):
         return False
+    if odd.commas and 2 * len(odd.commas) >= len(odd.places):
+        return False  # other text is a typo, or a unit below the header
     return not (separator and are_answers(odd.places, separator))
+
+
+def _without_genotypes(
+    coded: dict[str, CodedColumn], wanted: Sequence[str], others: Iterable[Iterable[Any]]
+) -> dict[str, CodedColumn]:
+    """Return the categories without single letters, if a column of `others` has IUPAC codes.
+
+    A and G may be the names of groups, unless other columns have A, R and G. Columns in `wanted`
+    are categories by the caller's word.
+    """
+    may_be = [name for name, of in coded.items() if name not in wanted and are_bases(of.levels)]
+    if not any(coded[name].levels for name in may_be) or not any(map(are_codes, others)):
+        return coded
+    return {name: of for name, of in coded.items() if name not in may_be or not of.levels}
 
 
 def _number_columns(source: AbstractSource, names: Iterable[str]) -> dict[str, CodedColumn]:
@@ -231,7 +253,8 @@ class _TextColumns:
                 coded[name] = CodedColumn.of(_as_written_once(column))
             elif _are_levels(column, self.text.separator):
                 coded[name] = CodedColumn.of(column)
-        return coded
+        others = ({*texts[i]} - {None} for i in texts if self.all_names[i] not in coded)
+        return _without_genotypes(coded, wanted, others)
 
     def names(self, path: str, coded: Mapping[str, CodedColumn]) -> tuple[Array | None, Names]:
         """Names of the samples, and columns that are not features, of a table without numbers."""

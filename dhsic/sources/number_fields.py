@@ -163,7 +163,8 @@ def comma_advice(rewritten: Callable[[str], str], example: str, marks: AbstractS
 class NumberFields:
     """Converts text fields to numbers, one row after the other.
 
-    `calls` are the genotype calls among them, such as 0/1, which become dosages.
+    `calls` are the genotype calls among them, such as 0/1, which become dosages, and `n_coded` is
+    the number of values that equal a number in `na`.
 
     Parameters
     ----------
@@ -193,7 +194,7 @@ class NumberFields:
         self._apart: set[str] = set()
         self._has_numbers = np.zeros(width, dtype=bool)
         self._has_apart = np.zeros(width, dtype=bool)
-        self._are_numbers, self.calls = False, set[str]()
+        self._are_numbers, self.calls, self.n_coded = False, set[str](), 0
 
     def row(self, fields: Sequence[str], line: int) -> Array:
         """Convert a row to numbers, (width,); NaN if missing."""
@@ -208,7 +209,9 @@ class NumberFields:
             if not self._apart.isdisjoint(fields):
                 is_apart = np.array([field in self._apart for field in fields])
         if self._codes.size:
-            values[np.isin(values, self._codes)] = np.nan
+            is_code = np.isin(values, self._codes)
+            self.n_coded += int(is_code.sum())
+            values[is_code] = np.nan
         for i, codes in self._codes_at.items():
             if values[i] in codes:
                 values[i] = np.nan

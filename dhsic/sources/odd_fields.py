@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dhsic.sources.ids import abbreviate, is_value
 from dhsic.sources.marked_numbers import IN_PARENTHESES, LIMIT
@@ -147,12 +147,20 @@ class OddFields:
         return [text for text in self.places if is_comma_number(text)]
 
     @property
+    def beside_commas(self) -> OddFields:
+        """The same column, in which numbers with commas are no text."""
+        commas = {*self.commas}
+        places = {text: place for text, place in self.places.items() if text not in commas}
+        return replace(self, places=places)
+
+    @property
     def quantities(self) -> Quantities | None:
         """Kind of the texts if they are numbers with flags or multiples; None for others.
 
-        Most fields of the column are plain numbers.
+        Some fields of the column are plain numbers.
         """
-        found = quantities_of([*self.places, "1"]) if self.are_few and not self.are_signed else None
+        is_mixed = 0 < self.n_odd < self.n_present and not self.are_signed
+        found = quantities_of([*self.places, "1"]) if is_mixed else None
         return found if found is not None and found.change else None
 
     @property

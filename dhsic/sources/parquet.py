@@ -37,7 +37,14 @@ from dhsic.sources.tables import (
     refuse_counted,
     refuse_parts,
 )
-from dhsic.sources.text_features import OF_ALLELES, OF_CALLS, OF_LETTERS, dosages_of
+from dhsic.sources.text_features import (
+    OF_ALLELES,
+    OF_CALLS,
+    OF_CODES,
+    OF_LETTERS,
+    are_bases,
+    dosages_of,
+)
 from dhsic.validation import EXACT, is_numeral
 
 #: Maximum number of values of a table that are all checked for row numbers when it is opened.
@@ -47,6 +54,7 @@ MOST_LISTED = 20
 #: Kinds of genotypes as text, and pandas expressions of their dosages.
 GENOTYPES = {
     "genotypes of letters": OF_LETTERS,
+    "genotypes of IUPAC codes": OF_CODES,
     "genotype calls": OF_CALLS,
     "genotype calls of alleles from 1 on, where 0 is missing,": OF_ALLELES,
 }
@@ -208,7 +216,12 @@ def _remedy(file: AbstractArrowTable, odd: list[str], ids: tuple[str, ...]) -> s
     """Return advice on columns that are not numeric; some may contain numbers as text."""
     numerals = [name for name in odd if _holds_numerals(file, name)]
     kinds = {name: _kind(file, name) for name in odd if name not in numerals}
-    of_reference, from_one = list(GENOTYPES)[1:]
+    _, of_codes, of_reference, from_one = GENOTYPES
+    if of_codes in kinds.values():  # a column without heterozygotes has the same codes
+        kinds = {
+            name: of_codes if not of and are_bases(file.text(name).tolist()) else of
+            for name, of in kinds.items()
+        }
     if from_one in kinds.values():  # a column without the other alleles has the same coding
         kinds = {name: from_one if of == of_reference else of for name, of in kinds.items()}
     others = [name for name, kind in kinds.items() if kind not in _CHANGES]

@@ -34,7 +34,8 @@ _SYMBOL = r"[$\u00a3\u00a5\u20ac]"
 _CURRENCY = rf"{_SYMBOL}?\s*"
 #: Negative numbers of accounting; and other amounts, which may be beside them.
 _NEGATIVE = re.compile(
-    rf"[(]\s*{_CURRENCY}\d[\d.,]*\s*[)]|{_CURRENCY}\d[\d.,]*\s*-|-\s*{_SYMBOL}\s*\d[\d.,]*"
+    rf"[(]\s*{_CURRENCY}\d[\d.,]*\s*[)]|{_CURRENCY}\d[\d.,]*\s*-|-\s*{_SYMBOL}\s*\d[\d.,]*|"
+    rf"{_SYMBOL}\s*-\s*\d[\d.,]*"
 )
 _AMOUNT = re.compile(rf"[+-]?\s*{_CURRENCY}\d[\d.,]*")
 #: Numbers of thousands, millions, billions: their letters, and the expression.

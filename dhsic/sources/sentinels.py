@@ -11,8 +11,9 @@ Large values of heavy tails rarely look like this, and hardly ever repeatedly. T
 refused if a code occurs in at least two features, and at least twice in one of them, or if a
 negative code occurs twice in one feature without other negative values. Data are also refused if a
 tenth of the features has 8 or 9 next to a short scale (`dhsic.sources.scales`), or if many features
-share a code of any value (`dhsic.sources.shared_codes`). Other whole numbers at one end of a
-feature that occur repeatedly and far from the rest are reported in a warning.
+share a code of any value (`dhsic.sources.shared_codes`, `dhsic.sources.scale_codes`). Other whole
+numbers at one end of a feature that occur repeatedly and far from the rest are reported in a
+warning.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import DataError, warn
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import abbreviate
+from dhsic.sources.scale_codes import code_above_scales, record_scales
 from dhsic.sources.scales import DIGITS, LONGEST, codes_beside_scale
 from dhsic.sources.shared_codes import (
+    ABOVE_SCALE,
     FAR,
     FEWEST,
     LIMIT,
@@ -115,6 +118,7 @@ def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentin
     """Find codes in stored values (c, m); `most` and `least` (c,) are the largest and smallest."""
     c = len(raw)
     ends = ends_in(raw, mask, most, least, POSITIVE)
+    record_scales(raw, mask, most, least, ends)
     sentinels = Sentinels(np.zeros(c, np.int64), np.zeros(c, np.int64), np.zeros(c), ends)
     with np.errstate(over="ignore"):  # limits of float64 overflow in float32
         known = CODES.astype(raw.dtype).astype(np.float64) if raw.dtype.kind == "f" else CODES
@@ -296,6 +300,7 @@ def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
     if not is_certain.any():
         _refuse_beside_scales(every, source)
         shared = shared_code(every.ends, source.n_samples)
+        shared = shared or code_above_scales(every.ends, source.n_samples)
         if shared is not None:
             _refuse_shared(shared, every, source)
         _warn_of_lone(every, source)
@@ -347,6 +352,8 @@ def _refuse_shared(shared: SharedCode, found: Sentinels, source: AbstractSource)
     why = {
         NEGATIVE: "All other values of these features are at least 0",
         FAR: f"All other values of these features are far from {code}, and near each other",
+        ABOVE_SCALE: "Nearly all other values of these features are on a scale that ends before "
+        f"{code}, and the values next to {code} do not occur",
         LIMIT: is_limit
         + (
             "the numbers next to it do not occur"

@@ -30,8 +30,9 @@ from dhsic._typing import Array, Float, Index, Mask
 
 #: Record of one end of a feature. `value` is the number at the end, `n` the number of its
 #: occurrences, `nearest` the next value inwards and `mean` the mean of all other values. `n_near`
-#: is the number of values next to the limit of a type (`LIMIT`); it is 1 for zeros that are far
-#: from all other values (`ZEROS`), and for a negative number that most samples have (`NEGATIVE`).
+#: is the number of values next to the limit of a type (`LIMIT`), or of those at the end of a scale
+#: (`ABOVE_SCALE`); it is 1 for zeros that are far from all other values (`ZEROS`), and for a
+#: negative number that most samples have (`NEGATIVE`).
 ENDS = np.dtype(
     [
         *(("kind", "u1"), ("value", "f8"), ("nearest", "f8")),
@@ -40,8 +41,8 @@ ENDS = np.dtype(
 )
 #: Kinds of records: none; several negative numbers; one negative number; zeros; a number far from
 #: all others; the limit of a type; a positive code for missing values near other values, or a far
-#: number that occurs once.
-NONE, MIXED, NEGATIVE, ZEROS, FAR, LIMIT, CODE = range(7)
+#: number that occurs once; the number above a short scale (`dhsic.sources.scale_codes`).
+NONE, MIXED, NEGATIVE, ZEROS, FAR, LIMIT, CODE, ABOVE_SCALE = range(8)
 #: Numbers of samples that settle most features, and that settle most others; and minimum number of
 #: occurrences of a code in a feature.
 QUICK, SAMPLE, REPEATED = 16, 128, 2
@@ -295,7 +296,7 @@ def shared_code(ends: Array, m: int) -> SharedCode | None:
 
 def features_with(ends: Array, codes: Sequence[float]) -> Index:
     """Return the features with one of the `codes` at an end, near other values or far from them."""
-    is_number = ~np.isin(ends["kind"], (NONE, MIXED, ZEROS))
+    is_number = ~np.isin(ends["kind"], (NONE, MIXED, ZEROS, ABOVE_SCALE))
     return np.flatnonzero(is_number & np.isin(ends["value"], codes))
 
 

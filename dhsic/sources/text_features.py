@@ -23,12 +23,21 @@ CALLS = {
 }
 #: Description of the allele that these dosages count.
 COUNTED_IN_CALLS = "all alleles but 0 in calls such as 0/1"
+#: Words of a missing genotype among genotypes of letters, in upper case.
+NO_CALL_WORDS = frozenset(
+    ("FAIL", "FAILED", "UNDETERMINED", "NO CALL", "NO_CALL", "NO-CALL", "NOCALL", "INVALID")
+)
 #: Texts of a missing genotype among genotypes of letters, in upper case.
-NO_CALLS = frozenset(
-    f"{allele}{mark}{allele}" for allele in ("-", "N", "0", ".") for mark in ("", "/", "|")
-) | {"NC"}
-#: Pattern of a genotype of letters, such as AG, A/G, AB or DI (deletion and insertion).
-LETTERS = "[ACGTacgt][/|]?[ACGTacgt]|[ABab][/|]?[ABab]|[DdIi][/|]?[DdIi]"
+NO_CALLS = (
+    frozenset(f"{allele}{mark}{allele}" for allele in ("-", "N", "0", ".") for mark in ("", *"/| "))
+    | {"NC"}
+    | NO_CALL_WORDS
+)
+#: Pattern of a genotype of letters, such as AG, A/G, "A G", AB or DI (deletion and insertion).
+LETTERS = "[ACGTacgt][/| ]?[ACGTacgt]|[ABab][/| ]?[ABab]|[DdIi][/| ]?[DdIi]"
+#: Alleles of heterozygotes by their IUPAC codes. A homozygote is one letter, and N is missing.
+HETEROZYGOTES = {"R": "AG", "Y": "CT", "S": "CG", "W": "AT", "K": "GT", "M": "AC"}
+BASES = frozenset("ACGT")
 #: Pandas expressions of the dosages of text {v}: genotypes of letters, of alleles counted from 1,
 #: and calls of alleles counted from 0. Other text becomes missing.
 OF_LETTERS = (
@@ -40,10 +49,21 @@ OF_ALLELES = (
     ".pipe(lambda a: a.str.count(max(''.join(a.dropna()).replace('|', ''), default='2')))"
 )
 OF_CALLS = "{v}.str.count('[1-3]').where({v}.str.fullmatch('[0-3][/|][0-3]'))"
+#: The same for genotypes of IUPAC codes.
+OF_CODES = (
+    "{v}.map(dict(A='AA', C='CC', G='GG', T='TT', "
+    + ", ".join(f"{code}={alleles!r}" for code, alleles in HETEROZYGOTES.items())
+    + ")).pipe(lambda a: a.str.count(max(''.join(a.dropna()), default='A')))"
+)
 #: Sentence on the allele that `OF_LETTERS` counts.
 ABOUT_LETTERS = (
     "Genotypes of letters are written as the number of copies of the allele that is last in the "
     "alphabet (G of A and G)."
+)
+#: Sentence on the allele that `OF_CODES` counts.
+ABOUT_CODES = (
+    "Genotypes of IUPAC codes, such as R for A and G, are written as the number of copies of the "
+    "allele that is last in the alphabet; N is missing."
 )
 #: Sentence on the allele that `OF_ALLELES` counts.
 ABOUT_ALLELES = (
@@ -82,7 +102,42 @@ def dosages_of(texts: Iterable[str]) -> str:
     letters = {text for text in distinct if re.fullmatch(LETTERS, text)}
     if letters and all(text.upper() in NO_CALLS for text in distinct - letters):
         return OF_LETTERS
+    if are_codes(distinct):
+        return OF_CODES
     return of_calls(distinct) if distinct - {"./.", ".|."} and distinct <= {*CALLS} else ""
+
+
+def are_codes(texts: Iterable[str]) -> bool:
+    """Whether texts are IUPAC codes of genotypes of two alleles, with heterozygotes.
+
+    >>> are_codes(["A", "R", "G", "N"]), are_codes(["A", "G", "N"]), are_codes(["A", "M", "T"])
+    (True, False, False)
+    """
+    codes = {text for text in texts if text != "N" and text.upper() not in NO_CALLS}
+    alleles = {allele for code in codes for allele in HETEROZYGOTES.get(code, code)}
+    return (
+        bool(codes & BASES and codes - BASES) and alleles <= BASES and len(alleles) == MOST_OF_ONE
+    )
+
+
+def are_bases(texts: Iterable[str]) -> bool:
+    """Whether texts are homozygotes of IUPAC codes, or missing: genotypes if other columns are.
+
+    >>> are_bases(["A", "N"]), are_bases(["A", "B"])
+    (True, False)
+    """
+    return all(text in BASES or text == "N" or text.upper() in NO_CALLS for text in texts)
+
+
+def about_words(texts: Iterable[str]) -> str:
+    """Return a sentence on words among genotypes that mean a missing one; "" without such words.
+
+    >>> about_words(["AA", "fail"]), about_words(["AA", "--"])
+    ("'fail' means a missing genotype here.", '')
+    """
+    words = sorted({text for text in texts if text.upper() in NO_CALL_WORDS})
+    means = "means" if len(words) == 1 else "mean"
+    return f"{' and '.join(map(repr, words))} {means} a missing genotype here." if words else ""
 
 
 def of_calls(calls: Iterable[str]) -> str:
@@ -101,7 +156,8 @@ def of_calls(calls: Iterable[str]) -> str:
 
 def about_dosages(change: str) -> str:
     """Return a sentence on the allele that an expression of dosages counts."""
-    return {OF_LETTERS: ABOUT_LETTERS, OF_ALLELES: ABOUT_ALLELES}.get(change, ABOUT_CALLS)
+    sentences = {OF_LETTERS: ABOUT_LETTERS, OF_CODES: ABOUT_CODES, OF_ALLELES: ABOUT_ALLELES}
+    return sentences.get(change, ABOUT_CALLS)
 
 
 def are_two_digits(X: Array) -> bool:

@@ -84,10 +84,13 @@ from dhsic.sources.text_features import (
     ABOUT_LETTERS,
     COUNTED_IN_CALLS,
     OF_ALLELES,
+    OF_CODES,
     OF_LETTERS,
     about_boxes,
     about_dosages,
     about_ticks,
+    about_words,
+    are_bases,
     are_two_digits,
     check_boxes,
     dosages_of,
@@ -99,6 +102,7 @@ from dhsic.sources.text_features import (
 )
 from dhsic.sources.thousands import PointedNumbers, ThousandsSearch, are_likely, refuse_thousands
 from dhsic.sources.variants import CONTIG, are_on_x
+from dhsic.validation import is_numeral
 
 #: Names, in lower case, of rows that summarise the rows above them.
 SUMMARIES = frozenset(
@@ -111,6 +115,8 @@ SUMMARIES = frozenset(
 MOST_TOLD = 3
 #: Maximum number of features that a command lists; with more, it changes all features.
 MOST_LISTED = 20
+#: Share of feature values that may equal numbers of `na` without a hint.
+MOST_CODED = 0.1
 #: Bytes of memory of a field in Python, as text and as a number.
 BYTES_OF_FIELD = 120
 
@@ -133,6 +139,7 @@ class TextTable:
         self.beside: dict[str, Array] = {}
         self.infers_codes = isinstance(options.missing_code, str)
         self.calls: Callable[[], set[str]] = set
+        self.n_coded: Callable[[], int] = int
         line, first = next(self.text.rows(), (0, []))
         if not first:
             self._refuse_empty()
@@ -203,7 +210,7 @@ class TextTable:
             if (texts := na_of(self.na, self.columns.names[i])) != self.na
         }
         fields_of = NumberFields(len(numbers), self.na, self._refuse, na_at)
-        self.calls = lambda: fields_of.calls
+        self.calls, self.n_coded = lambda: fields_of.calls, lambda: fields_of.n_coded
         rising, thousands = RisingFeatures(), ThousandsSearch(len(numbers))
         pointed: dict[str, PointedNumbers] = {}
         before = 0
@@ -441,6 +448,24 @@ class TextTable:
         names = [self.columns.names[i] for i in at]
         return about_boxes(names, f"{written}, then pass NEW.csv.")
 
+    def na_hint(self, X: Array, labels: Mapping[str, Array]) -> str:
+        """Return a sentence on numbers in `na` that many values of X (m, d) are; "" for few.
+
+        `labels` are the texts of the columns that are not features, by name. If some of them are
+        these numbers, they may be all that the user means.
+        """
+        n = self.n_coded()
+        if not n or n < MOST_CODED * X.size:
+            return ""
+        numbers = [text for text in self.na if is_numeral(text)]
+        of = [name for name, texts in labels.items() if not {*numbers}.isdisjoint(texts)]
+        scoped = [f"{name}={text}" for name in of or ["NAME"] for text in numbers]
+        return (
+            f"na={numbers!r} also makes {n:,} of {X.size:,} feature values missing. If it is meant "
+            f"for the labels alone, pass na={scoped!r}"
+            f"{'' if of else ', where NAME is the name of their column'}."
+        )
+
     def on_x(self, names: Names, rows: Iterable[Array]) -> DosagesOnX | None:
         """Variants on X of a PLINK table; None for other tables.
 
@@ -520,7 +545,7 @@ class TextTable:
 
     def _refuse_lines(self, odd: Sequence[OddFields]) -> None:
         """Refuse lines of units, questions or notes, where most numeric columns contain text."""
-        few = [column for column in odd if column.are_few]
+        few = [column for of in odd if (column := of.beside_commas).are_few]
         lines = sorted(int(where.removeprefix("in line ")) for where in _shared_places(few))
         if not lines or len(few) < 2 or 2 * len(few) <= len(odd) or len(lines) > MOST_TOLD:
             return
@@ -556,7 +581,8 @@ class TextTable:
         """
         if self.turned:
             return self._genotype_rows(odd)
-        if self.text.names is None or any(c.are_few and not c.dosages for c in odd):
+        are_beside = any((c.are_few and not c.dosages) or c.quantities for c in odd)
+        if self.text.names is None or are_beside:
             return ""
         every = self._every_odd(odd)
         few = [column for column in every if column.are_few and not column.dosages]
@@ -577,7 +603,8 @@ class TextTable:
             odd[0].sentence,
             f"If {which}, write only numbers: {written}, then pass NEW.csv.",
             about_ticks([c.name for c in columns.values() if c.is_check_box]),
-            *map(about_dosages, {*changes.values()} & {OF_LETTERS, OF_ALLELES}),
+            *map(about_dosages, {*changes.values()} & {OF_LETTERS, OF_CODES, OF_ALLELES}),
+            about_words(text for i in changes if columns[i].dosages for text in columns[i].places),
             f"If {abbreviate(map(repr, marks), 3)} means missing, pass na={marks!r} first."
             if (marks := marks_in([columns[i] for i in groups]))
             else "",
@@ -589,9 +616,12 @@ class TextTable:
     def _changes(self, columns: Mapping[int, OddFields]) -> tuple[dict[int, str], dict[int, str]]:
         """Return expressions for `command`: numbers of columns, and missing values of groups."""
         changes, groups = dict[int, str](), dict[int, str]()
+        have_codes = any(column.dosages == OF_CODES for column in columns.values())
         for at, column in sorted(columns.items()):
             na, is_text = na_of(self.na, column.name), column.n_odd == column.n_present
             change = ticks(na) if column.is_check_box else column.dosages
+            if have_codes and is_text and are_bases(column.places):
+                change = OF_CODES
             change = change or numbers_of(column.places, beside_numbers=not is_text)
             change = change or (words_of(column.places) if is_text else "")
             if change:
@@ -803,7 +833,10 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
     source.not_features = table.not_features
     source.row_numbers = not table.turned and columns.are_counted(samples)
     repeated = "" if table.turned else repeated_rows(path, names.samples, values)
-    source.hint = " ".join(filter(None, (table.hint, repeated, table.box_hint(X))))
+    labels = names.sample_coords
+    assert not callable(labels), "they are in memory"
+    hints = table.hint, repeated, table.box_hint(X), table.na_hint(X, labels)
+    source.hint = " ".join(filter(None, hints))
     source.read_as, source.counted = table.described(), table.counted()
     source.on_x = table.on_x(names, values)
     return source
