@@ -145,7 +145,8 @@ def _members(adata: Any, groupby: str, classes: list[str]) -> Array:
     if absent := [name for name, of in zip(classes, members, strict=True) if not of.any()]:
         raise InputError(
             f"No cell of adata.obs[{groupby!r}] has the class {absent[0]!r} of the result. Pass "
-            "the data of the selection, or the column of the selection as groupby=."
+            "the data that were used for the selection, or as groupby= the column whose classes "
+            "were its labels."
         )
     return members
 

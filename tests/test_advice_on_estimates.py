@@ -273,7 +273,7 @@ ANALYSES = (
         "pairs/test.py:check_main",
         partial(dhsic.find_pairs, X[:10], CLASSES[:10]),
         {"selection": [0, 1, 2, 3, 4, 5]},
-        (instead("Pass fewer features than half of the samples", selection=[0, 1]),),
+        (instead("Pass fewer than 5 features", selection=[0, 1]),),
     ),
     Case(
         "plans/__init__.py:plan",

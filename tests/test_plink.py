@@ -209,7 +209,7 @@ def test_a_table_of_other_sources_is_refused(tmp_path, monkeypatch):
         assert selected(*words)["selected"][0]["name"] == "rs6"
     labels.assign(SID="blood").to_csv("y.tsv", sep="\t", index=False)
     said = " ".join(run("select", *words, code=2).stderr.split())
-    assert f"{M} of {M} samples have another SID than in the data (first: IID" in said
+    assert f"the SID of {M} of {M} samples differs from that in the data (first: IID" in said
     remedy = re.search(r"pass (--sample-column IID)", said)[1].split()
     assert selected(*words, *remedy)["selected"][0]["name"] == "rs6"
 

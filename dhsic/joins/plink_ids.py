@@ -87,8 +87,9 @@ def check_plink_ids(
             is_dropped = len(order.key) > 1 or not remedy
             how = f"drop the column {column}" if is_dropped else remedy
             raise InputError(
-                f"In {what}, {wrong.size:,} of {rows.size:,} samples have another {column} than in "
-                f"the data (first: IID {iids[first]} has {column} {theirs[first]} in the table and "
-                f"{ours[first]} in the data), so they may be {OTHERS[column]}; PLINK would not "
-                f"match them. Correct the {column}s, or {how} to match without the {column}."
+                f"In {what}, the {column} of {wrong.size:,} of {rows.size:,} samples differs from "
+                f"that in the data (first: IID {iids[first]} has {column} {theirs[first]} in the "
+                f"table and {ours[first]} in the data), so they may be {OTHERS[column]}; PLINK "
+                f"would not match them. Correct the {column}s, or {how} to match without the "
+                f"{column}."
             )

@@ -242,8 +242,8 @@ class AbstractKernel(ABC):
     def expansion(self, order: int, sigma: float) -> Expansion:
         """Expansion with the terms up to `order`; raises an error for kernels without a series."""
         raise InputError(
-            f"The {self.name} kernel has no expansion of order {order}; score it by levels, or by "
-            "the definition (solver='direct')."
+            f"The {self.name} kernel has no series of order {order}. Pass solver='direct', which "
+            "computes scores by the definition."
         )
 
     def power_series(self, order: int, sigma: float) -> PowerSeries:

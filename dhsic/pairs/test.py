@@ -403,8 +403,8 @@ def check_main(n: int, m: int) -> None:
     """Reject n main effects if they leave too few degrees of freedom of m samples."""
     if n and n >= m // 2:
         raise InputError(
-            f"selection= has {n} features, too many main effects for {m} samples. Pass fewer "
-            f"features than half of the samples."
+            f"selection= has {n} features, which are too many main effects for {m} samples. Pass "
+            f"fewer than {m // 2} features."
         )
 
 
