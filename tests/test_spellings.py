@@ -23,6 +23,7 @@ SITES = {
     "codes": (("yes", "no"), ("1", "0")),
     "codes of a program": (("TRUE", "FALSE"), ("1", "0")),
     "decimal codes": (("case", "control"), ("1.0", "0.0")),
+    "codes of PLINK": (("case", "control"), ("2", "1")),
     "short words": (("positive", "negative"), ("pos", "neg")),
     "signs": (("positive", "negative"), ("+", "-")),
     "sexes": (("male", "female"), ("M", "F")),
@@ -54,6 +55,7 @@ DIFFERENT = {
     "blood groups": ("A", "B", "AB", "A B"),
     "letters alone": ("y", "n"),
     "grades": ("I", "II", "III"),
+    "doses": ("0", "1", "2"),
     "in doubt": ("case", "case?", "control"),
 }
 BMI = (X["g1"] + 0.3 * RNG.normal(size=M)).rename("bmi")

@@ -28,7 +28,7 @@ SYNONYMS = (
 PAIRS = (
     *(("yes", "no"), ("y", "n"), ("true", "false"), ("t", "f"), ("positive", "negative")),
     *(("pos", "neg"), ("+", "-"), ("present", "absent"), ("case", "control"), ("ja", "nein")),
-    *(("oui", "non"), ("affected", "unaffected"), ("1", "0"), ("1.0", "0.0")),
+    *(("oui", "non"), ("affected", "unaffected"), ("1", "0"), ("1.0", "0.0"), ("2", "1")),
 )
 #: Order in which spellings are preferred; letters, digits and signs are last.
 _ORDER = [name for group in (*PAIRS, *SYNONYMS) for name in group if len(name) > 1]
@@ -62,6 +62,10 @@ def _one_names(spellings: Collection[str]) -> dict[str, str]:
     ({'yes': 'yes', 'no': 'no', 'y': 'yes'}, {'m': 'm', 'f': 'f'})
     >>> _one_names(["yes", "no", "1", "0"]), _one_names(["+", "-", "0"])
     ({'yes': 'yes', 'no': 'no', '1': 'yes', '0': 'no'}, {'+': '+', '-': '-', '0': '0'})
+    >>> _one_names(["case", "control", "2", "1"])
+    {'case': 'case', 'control': 'control', '2': 'case', '1': 'control'}
+    >>> _one_names(["0", "1", "2"])
+    {'0': '0', '1': '1', '2': '2'}
     """
     one = {name: name for name in spellings}
     for group in SYNONYMS:
@@ -69,7 +73,8 @@ def _one_names(spellings: Collection[str]) -> dict[str, str]:
             one |= {name: group[0] for name in group if name in one}
     present = {*one.values()}
     complete = [pair for pair in PAIRS if present.issuperset(pair)]
-    if len(complete) > 1 and present == {name for pair in complete for name in pair}:
+    are_apart = len(present) == 2 * len(complete)  # 0, 1 and 2 are three classes
+    if len(complete) > 1 and are_apart and present == {name for pair in complete for name in pair}:
         to_first = {name: complete[0][at] for pair in complete for at, name in enumerate(pair)}
         one = {name: to_first[first] for name, first in one.items()}
     return one
