@@ -123,9 +123,10 @@ class LevelForms:
         return np.stack(second, axis=1), np.stack([*third, quadratic, trace], axis=1)
 
     def projected_traces(self, T: Float, S: Float) -> tuple[Float, Float, Float]:
-        """Traces of ``R A R``, its square and its cube, (c,), from T (c, q, p), S (c, q, p, p).
+        """Traces of ``R A R``, its square and its cube, (c,) each; for R see the module docstring.
 
-        They are computed as ``tr (A - Q Q' A)^k``, expanded.
+        T (c, q, p) are the sums of the rows Q_i of the covariate basis over each level, and S
+        (c, q, p, p) the sums of ``Q_i Q_i'``. The traces are those of ``(A - Q Q' A)^k``, expanded.
         """
         n, delta, X = self.counts[..., None], self.delta[..., None], np.zeros_like(T)
         own, power, between = np.einsum("cll->cl", self.kappa), np.ones_like(T[..., :1]), []

@@ -6,7 +6,7 @@ non-monotone shapes. Coordinates in two or three dimensions use products of such
 weight of a product under a Gaussian kernel on all coordinates is the product of the weights.
 Classes keep their kernel (JMLR eq. 17 to 19). Integers that may be class numbers or measurements
 (`dhsic.kernels.label_parts.MixedTarget`) have two kinds of label matrices: those of functions of
-ranks, and one with equal weights for all functions of the classes, which has the share
+ranks, and one with equal weights for all functions of the classes, whose p-value has the weight
 `CLASS_SHARE`. Several targets are scaled alike: the label matrix of each target has norm 1.
 """
 

@@ -97,7 +97,7 @@ class MissingnessTest:
 
     @cached_property
     def _bases(self) -> list[tuple[Float, float]]:
-        """Maps (r, s) to s orthonormal directions, each with its minimum number of missing values.
+        """Matrices (r, s) from F to s orthonormal directions, each with its minimum missing number.
 
         The first map has the most directions; maps with fewer directions need fewer samples.
         """
@@ -111,7 +111,7 @@ class MissingnessTest:
         return bases
 
     def log10_p(self, sums: Float, n: Float) -> Float:
-        """``-log10 p`` of features, (c,); 0 if too few samples are missing for a test.
+        """Compute ``-log10 p`` of features, (c,); 0 if too few samples are missing for a test.
 
         Parameters
         ----------

@@ -65,7 +65,7 @@ PART_OF_SHAPE, GOES_BACK = 9.0, 0.4
 
 @dataclass(frozen=True, eq=False)
 class WidthFamily:
-    """Kernels and laws of HSIC with n kernels for features of one kind, and weights of p-values.
+    """Family of n kernels for features of one kind, with laws of HSIC and weights of p-values.
 
     `widths` are those of the kernels on ranks or levels; a last kernel may be on distances from the
     middle rank. `weights` (n, R) are the weights of the R functions for each kernel. `laws` (n K)
@@ -192,7 +192,7 @@ class Multiscale:
 
     @property
     def K(self) -> int:
-        """Number of label matrices K."""
+        """Number K of label matrices."""
         return len(self.labels.mu)
 
     @cached_property
@@ -229,7 +229,7 @@ class Multiscale:
 
     @cached_property
     def rarer_share(self) -> float:
-        """Share of the samples in the rarer of two classes; 0.5 for other labels."""
+        """Fraction of the samples in the rarer of two classes; 0.5 for other labels."""
         if self.two_classes is None:
             return 0.5
         is_low = self.labels.B[:, 0] < sum(self.two_classes) / 2
@@ -261,7 +261,7 @@ class Multiscale:
 
     @cached_property
     def basis(self) -> Float:
-        """Functions of ranks, (R, m)."""
+        """Values of the R rank functions at all ranks, (R, m)."""
         return rank_basis(self.n_samples, N_FUNCTIONS)
 
     @cached_property
@@ -273,7 +273,7 @@ class Multiscale:
 
     @cached_property
     def untied_tables(self) -> tuple[TailTable, ...]:
-        """Tables of the laws of features without ties, by standardised HSIC."""
+        """Tables of log p-values by standardised HSIC for features without ties, one per law."""
         skewness = self.moments(self.untied).skewness[..., 0]  # (n, K)
         laws = [law for law in self.ranks.laws if isinstance(law, WidthLaw)]  # all of them
         by_law = zip(laws, skewness.T.ravel(), strict=True)
@@ -324,7 +324,7 @@ class Multiscale:
 
 @dataclass(frozen=True, eq=False)
 class FeatureScores:
-    """Test results of c features, (c,) each."""
+    """Test results of c features, (c,) each; `shape` are positions in `SHAPES`."""
 
     log_p: Float
     hsic: Float
@@ -358,7 +358,8 @@ def tails(
 ) -> Float:
     """Log p-values of HSIC at each width, (n, K, c); 0 if HSIC does not vary.
 
-    T (n, K, c) is HSIC. If all features have the same skewness, `tables` of the laws may be given.
+    T (n, K, c) is HSIC. If all features have the same skewness, `tables` of the laws may be passed,
+    which are faster.
     """
     times = regained(state.Q)
     std = moments.spread * times
@@ -376,9 +377,9 @@ def tails(
 
 
 def concentration_of(state: Multiscale, moments: WidthMoments) -> Float:
-    """Difference of skewness between the widest and narrowest width, (c,), from 0 to 1.
+    """Difference between the skewness of HSIC at the widest and at the narrowest width, (c,).
 
-    It is relative to that of features without ties.
+    It is a fraction, from 0 to 1, of this difference for features without ties.
     """
     free, narrowest = state.moments(state.untied).skewness[:, 0, 0], len(state.ranks.widths) - 1
     span = free[0] - free[narrowest]
@@ -399,7 +400,7 @@ def combined_scores(
 
     T (n, K, c) is HSIC, and `moments` are its moments. `concentration` (c,) is the result of
     `concentration_of`; it interpolates between the calibrations of `state.single` and `family`.
-    `shape` (c,) is passed on.
+    `shape` (c,) is copied to the result.
     """
     n, K, c = log_p.shape
     by_law = log_p.transpose(1, 0, 2).reshape(n * K, c)

@@ -79,7 +79,7 @@ class PresentWeights:
         return F * weights[:, None], weights
 
     def _of_classes(self, n: Float) -> Float:
-        """Weight of each sample of a class, (c, k), from numbers of samples with a value, n (c, k).
+        """Weights (c, k) of samples by class, from the numbers n (c, k) of samples with a value.
 
         If a class has no such sample, all weights of the feature are 0.
         """

@@ -9,10 +9,10 @@ include those in Q. For one function and one direction this is the F distributio
 on T, so moments of T are those of Q divided by those of V. `WidthLaw` computes the tail of T for
 the exact mean, variance and skewness over permutations.
 
-p-values of several widths are combined by ``T = sum_w share_w cot(pi p_w / 2)``. T is half-Cauchy
-if all p-values are equal, and nearly half-Cauchy in the tail for any dependence between them (Liu
-and Xie, 2020; Liu, Meng and Pillai, 2025). Outside the tail it is corrected by a table from normal
-draws (`Calibration`).
+p-values of several widths are combined by ``T = sum_w share_w cot(pi p_w / 2)``, with weights
+``share_w`` of sum 1. T is half-Cauchy if all p-values are equal, and nearly half-Cauchy in the tail
+for any dependence between them (Liu and Xie, 2020; Liu, Meng and Pillai, 2025). Outside the tail it
+is corrected by a table from normal draws (`Calibration`).
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class WidthLaw:
 
 @dataclass(frozen=True, eq=False)
 class DirectLaw:
-    """Law like `WidthLaw` that is computed for each value, for kernels that few features share.
+    """Law of HSIC like `WidthLaw`, computed without a table, for kernels of few features.
 
     `terms` are the eigenvalues of the mixture, and `nu` its degrees of freedom.
     """
@@ -259,7 +259,7 @@ def _drawn_squares(R: int, S: int, nu: int, root: Float) -> Iterator[Float]:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Calibration of combined p-values: frequency under independence, divided by the value."""
+    """Calibration of combined p-values: frequency under independence over the p-value."""
 
     ratios: Float  # ratios at the p-values `GRID`
 
@@ -271,10 +271,10 @@ class Calibration:
         shares: Float,
         nu: int,
     ) -> Calibration:
-        """Calibrate by normal draws of Z, divided by the norms of the vectors that contain them.
+        """Estimate the calibration from draws of Z, entries of normal vectors scaled to equal norm.
 
         The p-value of a single width is uniform, so the deviation of its draws from uniform is
-        subtracted, for the width with the largest share. This halves the sampling error.
+        subtracted, for the width with the largest weight. This halves the sampling error.
 
         Parameters
         ----------

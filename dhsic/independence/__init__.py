@@ -602,7 +602,7 @@ def standardised(
     *,
     by_ranks: bool = False,
 ) -> tuple[Float, Array, Array]:
-    """Read features (m, n), scaled over the samples; `by_ranks` keeps their order.
+    """Read features (m, n), scaled over the samples; with `by_ranks` the order of values is kept.
 
     Also returns the masks of constant features (n,) and of missing values (m, n).
     """

@@ -269,7 +269,7 @@ def _form(
     n_landmarks: int | None,
     seed: int,
 ) -> HsicForm:
-    """Create the form of W and K for a method; other parameters are as in `hsic`."""
+    """Create the form of ``<W, K>`` for a method; other parameters are as in `hsic`."""
     if method not in METHODS:
         raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
     factor_options = {"rank": rank, "rtol": rtol, "n_landmarks": n_landmarks}
@@ -338,7 +338,7 @@ def tiled(spec: HsicSpec, X: Any) -> HsicForm:
 
 
 def _factored(spec: HsicSpec) -> LowRankSymmetric:
-    """Low-rank W, computed from the low-rank factor of the label matrix."""
+    """Low-rank weight matrix W, computed from the low-rank factor of the label matrix."""
     L = spec.labels.factor()
     if L.error > LABEL_ERROR:
         raise InputError(

@@ -1,7 +1,8 @@
 r"""Representations of W and K that compute ``<W, K>`` for any width of the data kernel.
 
-There are two forms with the same interface: tiles (all in memory, or one strip at a time), and
-matrices of low rank.
+HSIC is ``<W, K>`` with the kernel matrix K of the data and weights W (m, m) from the labels. There
+are two forms with the same interface: tiles (all in memory, or one strip at a time), and matrices
+of low rank.
 
 If there are too many samples for an (m, m) matrix, the upper triangle is processed in strips; the
 results are exact. A strip consists of n rows of the upper triangle, (n, m - a) from row a on, and

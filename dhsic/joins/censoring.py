@@ -77,7 +77,7 @@ class Censoring:
 
     @staticmethod
     def of(time: str, event: str, entry: str | None, columns: Collection[str] = ()) -> Censoring:
-        """Create from `event` as users pass it: the name of a column, or NAME=VALUE.
+        """Create the object from `event` as users pass it: the name of a column, or NAME=VALUE.
 
         `columns` are known names of columns, which may contain "=".
         """
@@ -178,7 +178,7 @@ def with_censoring(target: Any, event: Any, entry: Any, what: str) -> tuple[Any,
     Returns
     -------
     The target, and the names of its columns. The target is a list of names of variables of the
-    data, or a frame; or an array of type `CENSORED`, and there are no names. Without events the
+    data, a frame, or an array of type `CENSORED`, which has no names (None). Without events the
     target is unchanged, unless it consists of records with an event.
     """
     fields = getattr(getattr(target, "dtype", None), "names", None)

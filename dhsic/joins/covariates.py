@@ -59,7 +59,7 @@ def _column(column: pd.Series) -> Array:
 
 
 def design_of(name: str, values: Array) -> Array:
-    """Return `design` of a raw column or raw coordinates; InputError if values are missing."""
+    """Return `design` of a raw column or coordinates; InputError if values are missing."""
     column = typed(values)
     missing = is_missing(column)
     n = int((missing if missing.ndim == 1 else missing.any(axis=1)).sum())
@@ -98,7 +98,7 @@ def may_be_codes(values: Array, name: object = "") -> bool:
 
 
 def _have_one_decimal(distinct: Array) -> bool:
-    """Whether numbers are whole, or have at most one decimal; infinite numbers have none."""
+    """Whether all numbers are finite and have at most one decimal."""
     tenths = distinct * 10.0
     return bool(np.isfinite(tenths).all() and np.isclose(tenths, np.rint(tenths), 0, 1e-6).all())
 
@@ -142,7 +142,8 @@ def taken_as_number(name: object, values: Array, remedy: str) -> str:
 def warn_of_codes(columns: Iterable[tuple[Any, Array]], remedy: Callable[..., str]) -> None:
     """Warn of covariates (m,), by name, that are probably codes for groups.
 
-    Their name says so, or they are whole numbers of which none is near 0, or counts of two parts.
+    Their name says so, or they are whole numbers of which none is near 0, or they count in two
+    parts, such as 1.1, 1.2, 2.1.
     `remedy` returns the advice for a `name`.
     """
     for name, values in columns:

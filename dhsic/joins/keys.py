@@ -211,7 +211,7 @@ class Keys:
         return replace(key, is_family=repeats and self._called(SAMPLE) is not None)
 
     def _called(self, name: str) -> str | None:
-        """Return the column that has a plain name (`plain`); None if there is none."""
+        """Return the column whose normalised name (`plain`) is `name`; None if there is none."""
         return next((column for column in self.columns if plain(column) == name), None)
 
     @cached_property

@@ -109,7 +109,7 @@ class LabelDescription:
         )
 
     def _passing(self, *kernels: str) -> str:
-        """How to pass one of several label kernels."""
+        """Format the argument that passes one of these label kernels, for messages."""
         names = [repr(kernel) if self.in_python else kernel for kernel in kernels]
         listed = " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
         return f"label_kernel={listed}" if self.in_python else f"--label-kernel {listed}"

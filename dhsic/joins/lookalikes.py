@@ -30,7 +30,7 @@ _INVISIBLE = ("Cf", "Cc")
 
 
 def looks(name: str) -> str:
-    r"""Return a name in the characters that it looks like.
+    r"""Replace the characters of a name by ordinary ones that look the same.
 
     >>> looks("ca\u200bse"), looks("\u0441ase"), looks("20\u201330 m\u00b2")
     ('case', 'case', '20-30 m²')

@@ -52,7 +52,7 @@ MOST_LISTED, SHOWN = 1000, 3
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Groups of rows with one label each: codes (m,) of the units of all samples."""
+    """Units, such as patients, with one label each; `codes` (m,) are the units of all samples."""
 
     codes: Index
     n: int
@@ -164,7 +164,7 @@ def _units_in_columns(
 
 
 def whole_columns(source: AbstractSource, rows: Index | None) -> Iterator[tuple[str, Float]]:
-    """Yield the features of a table that are whole numbers without missing values, and names."""
+    """Yield name and values (m,) of table features that are whole numbers, none missing."""
     m, d = source.n_samples if rows is None else len(rows), source.n_features
     names = source.feature_names()
     if names is None or not (source.in_memory or m * d <= MOST_VALUES):

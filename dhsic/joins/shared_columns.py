@@ -66,7 +66,7 @@ class SharedColumn:
 
     @property
     def is_key(self) -> bool:
-        """Whether the numbers name the samples: whole, all different, and not by chance shared."""
+        """Whether the numbers name samples: whole, all different, and not shared by chance."""
         if not self.names_rows:
             return False
         n_shared = len(np.intersect1d(self.theirs, self.ours))
@@ -106,7 +106,7 @@ def shared_columns(
 
 
 def _numbers(values: Array) -> Float | None:
-    """Return a column (rows,) as numbers; None if it has other values, or too few."""
+    """Convert a column (rows,) to numbers; None if it has other values, or too few rows."""
     column = np.asarray(values)
     if column.ndim != 1 or len(column) < FEWEST or column.dtype.kind not in "iufOUT":
         return None

@@ -28,13 +28,13 @@ TIE = 1e-12
 
 
 class BandwidthStats(Protocol):
-    """Statistics of the surviving features that policies use."""
+    """Statistics of the surviving features, those not yet eliminated, for bandwidth policies."""
 
     def pair_distances(self) -> Float:
         """Squared distances of pairs of different samples, (n,), for all pairs or some of them."""
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
-        """HSIC(sigma, S) for every sigma."""
+        """HSIC of the surviving features S and the labels, for every sigma."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class DistanceStats:
 
 
 class AbstractBandwidth(ABC):
-    """Chooses sigma for the surviving features."""
+    """Policy that chooses sigma for the surviving features."""
 
     @abstractmethod
     def __call__(self, known: BandwidthStats, n_features: float) -> float:
-        """Sigma for ``|S| = n_features``."""
+        """Return sigma for ``|S| = n_features`` surviving features, from the statistics `known`."""
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ distances, or counts. Removing feature j with column x changes the kernel matrix
 
     ``decrement = K(S \ j) - K(S)``                                         (m, m)
 
-and HSIC by ``<W, decrement>``. If this function of ``(x_i, x_i')`` is (nearly) a short sum of
-symmetric products ``f(x_i) f(x_i')`` times a matrix that does not depend on j, the kernel provides
-an `Expansion`: then quadratic forms, half of a matrix product each, score a block of features.
+and HSIC by ``<W, decrement>``, where W (m, m) are weights from the labels. If the decrement, a
+function of ``(x_i, x_i')``, is (nearly) a short sum of symmetric products ``f(x_i) f(x_i')`` times
+a matrix that does not depend on j, the kernel provides an `Expansion`: then quadratic forms, half
+of a matrix product each, score a block of features. ``A o B`` is the entrywise product.
 
 Arrays may come from any library of the array API standard; in one call all are from the same
 library, on the same device. Arrays of feature statistics (`magnitudes`, `remainder`) are NumPy's.
@@ -229,7 +230,7 @@ class AbstractKernel(ABC):
 
     @final
     def diagonal(self, key: int | None, norms: Float, sigma: float) -> Float:
-        """Diagonal of base matrix `key`, or of K if it is None, from `norms` (m,), that of G."""
+        """Diagonal (m,) of base matrix `key`, or of K if None; `norms` (m,) is that of G."""
         if self.is_product:
             return np.ones_like(norms)  # exp(0): the distance of a sample from itself is 0
         diagonal = np.empty_like(norms)

@@ -115,7 +115,7 @@ class Gaussian(AbstractKernel):
         part_columns: Float,
         sigma: float,
     ) -> Float:
-        """Compute `decrement` for a group: delta^2 is the squared distance by its features."""
+        """Compute `decrement` for a group of features, over which ``delta^2`` is a sum."""
         t = squared_distances(part, part_rows, part_columns)
         return self._without(squared_distances(inner, rows, columns), t, sigma)
 

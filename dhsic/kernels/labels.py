@@ -124,7 +124,7 @@ class LabelMatrix:
 
     @property
     def readings(self) -> tuple[LabelMatrix, ...]:
-        """L itself; for mixed labels also L of only the classes, and L of only the numbers."""
+        """Readings of the labels: L; for mixed labels also L of the classes, and of the numbers."""
         if len(self.parts) == 1 and isinstance(part := self.parts[0], MixedTarget):
             return self, replace(self, parts=(part.classes,)), replace(self, parts=(part.numbers,))
         return (self,)

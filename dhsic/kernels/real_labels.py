@@ -126,7 +126,7 @@ def _lifted(values: Float, kernel: str) -> Float:
 
 
 def _residuals(values: Float, covariates: Array, p: Float | None) -> Float:
-    """Residuals of the targets (m, t) from a linear regression on ``[1, C]``, weighted by p."""
+    """Residuals of the targets (m, t) from a linear regression on the covariates, weighted by p."""
     centred = values - np.average(values, axis=0, weights=p)
     if p is None:
         Q = covariate_basis(covariates, len(values))

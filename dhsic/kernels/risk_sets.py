@@ -168,7 +168,7 @@ class NullModel:
 
 
 def concordance(y: Array, risk: Float) -> float:
-    """Harrell's concordance: share of comparable pairs in which the earlier event has more risk.
+    """Harrell's concordance: fraction of comparable pairs with more risk for the earlier event.
 
     A pair is comparable if the earlier time is an event, and the other sample was at risk then;
     of equal times, an event comes before a censored time. Pairs of equal risk count one half. NaN

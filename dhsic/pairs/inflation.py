@@ -58,7 +58,7 @@ class Inflation:
 
 
 def medians_of(some: Array) -> Float:
-    """Medians (1 + B,) of the approximate shares (1 + B, s) of s pairs.
+    """Medians (1 + B,) of the approximate shares of variance (1 + B, s) that s pairs explain.
 
     The first row is for the observed labels, the others for B permutations. The result is empty if
     s is too small.

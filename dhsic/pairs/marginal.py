@@ -120,11 +120,11 @@ class PartnerKernel:
     Attributes
     ----------
     kernel, squares, covariance : Quadratic
-        K, ``K o K`` and ``K o P``, (m, m) float32.
+        K, ``K o K`` and ``K o P``, (m, m) float32; P is the covariance of the residuals.
     cube_sums : (m,)
         Row sums of ``K o K^2``.
     Q : (m, q) float32
-        Orthonormal basis of what is regressed out of labels and features.
+        Orthonormal basis of the mean, covariates and known main effects.
     n_partners : int
         Number d of features in K.
     """
@@ -155,7 +155,7 @@ class MixedModel:
     vectors : (m, m)
         Eigenvectors, with Q regressed out of them.
     Q : (m, q)
-        Orthonormal basis of what is regressed out.
+        Orthonormal basis of the mean, covariates and known main effects.
     labels : (m, t)
         Coordinates of the label columns along the eigenvectors.
     penalty : float
@@ -197,7 +197,7 @@ class MixedModel:
         return np.asarray(self.vectors @ (labels * weights[:, None]) * scale, dtype=np.float32)
 
     def permuted(self, n: int, seed: int) -> Iterator[tuple[float, Array]]:
-        """Yield penalty and residuals (m, t) of n permutations of the white labels.
+        """Yield penalty and residuals (m, t) of n permutations of the whitened labels.
 
         The model is fitted again to each of them.
         """
@@ -249,10 +249,10 @@ def projected(X: Array, Q: Array) -> Array:
 def moments_of(
     X: Array, is_partner: Mask, draws: Iterable[Array], state: PartnerKernel, each: Each = map
 ) -> Float:
-    """Moments of features X (c, m) for n draws of residuals, with S as it is, (n, c, 4).
+    """Moments (n, c, 4) of features X (c, m) for n draws of residuals; S is not centred.
 
-    Q is regressed out of X. The function `each` may run draws in parallel threads. Features that
-    are not tested are NaN.
+    Q has been regressed out of X. The function `each` may run draws in parallel threads. Features
+    that are not tested are NaN.
     """
     m = X.shape[1]
     a = X * X
@@ -270,7 +270,7 @@ def moments_of(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureTile:
-    """Features x (c, m) with Q regressed out, and what is computed from them alone.
+    """Features x (c, m) with Q regressed out, and quantities that do not depend on the labels.
 
     `a` are squares of x, `v` their part that x does not explain, `sizes` and `v_sizes` the sums of
     squares of x and v, and `own` the positions of the partners.
@@ -332,7 +332,7 @@ class FeatureTile:
 
 
 def _third(w: Array, state: PartnerKernel) -> Float:
-    """Third moment of S, see the module docstring."""
+    """Third moment of S, (c,), from w (c, m), see the module docstring."""
     u = w.mean(axis=1, dtype=np.float64)
     sums = w @ state.cube_sums
     return np.asarray(8.0 * u**2 * (3.0 * sums - 2.0 * u * state.cube_sums.sum()))
@@ -379,7 +379,7 @@ class MarginalCalibration:
 
     @classmethod
     def of(cls, moments: Float) -> MarginalCalibration:
-        """Compute it from the moments (n, c, 4) of n permutations and c features."""
+        """Compute the calibration from the moments (n, c, 4) of n permutations and c features."""
         statistic, variance, third, _ = moments[:, ~np.isnan(moments[0, :, 0])].T
         z = statistic / np.sqrt(variance)
         mean, std = float(z.mean()), float(z.std())
@@ -394,7 +394,7 @@ class MarginalCalibration:
         return log_tail(z, np.maximum(skewness, 0.0))
 
     def shares(self, moments: Float) -> tuple[Float, Float]:
-        """Estimated shares of the labels that interactions explain, and standard errors, (c,)."""
+        """Shares of the labels' variance that interactions explain, and their errors, (c,)."""
         statistic, variance, _, size = moments.T
         deviation = np.sqrt(variance)
         unit = 2.0 * np.square(size) / deviation  # `size` is 1 without interactions

@@ -217,7 +217,7 @@ class MarginalInteractionTest:
         moments: Float,
         calibration: MarginalCalibration,
     ) -> xr.Dataset:
-        """Table of the tested features, those with the smallest p-value first."""
+        """Table of the tested features, by ascending p-value."""
         tested = ~np.isnan(moments[:, 0])
         features, moments = features[tested], moments[tested]
         log_p = calibration.log_p(moments)
@@ -238,9 +238,10 @@ class MarginalInteractionTest:
         return table
 
     def _power(self, moments: Float, calibration: MarginalCalibration) -> dict[str, float]:
-        """Numbers of tested and untestable features, and the share found with a power of 0.8.
+        """Numbers of tested and untestable features, and the share detectable with a power of 0.8.
 
-        It is found at family-wise level `alpha` (Bonferroni), for the median standard error.
+        The share is significant at family-wise level `alpha` (Bonferroni), for the median standard
+        error.
         """
         tested = moments[~np.isnan(moments[:, 0])]
         _, errors = calibration.shares(tested)

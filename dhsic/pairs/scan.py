@@ -9,7 +9,7 @@ scale; both are fitted.
 
 The law gives the expected number of pairs of a permutation that reach a share, ``rate = exp(-(x -
 location) / scale)`` (extremes form a Poisson process). The rate is proportional to the number of
-pairs. If only pairs within random runs of neighbouring features were permuted, which preserves
+pairs. If only pairs within random ranges of neighbouring features were permuted, which preserves
 linkage, the rate is scaled up to all pairs. It gives
 
 - the family-wise p-value ``1 - exp(-rate)``: the probability that any null pair reaches the share;
@@ -99,7 +99,7 @@ def _gumbel_scale(x: Float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """Fitted Gumbel law of the largest x of a permutation.
+    """Fitted Gumbel law of the largest x of a permutation; for x see the module docstring.
 
     `times` is the number of all pairs divided by the number of permuted pairs; n is the number of
     permutations.
@@ -254,7 +254,7 @@ class ScanResult:
         return self.labels.log_p(deflated(self.judged.found.shares, self.corrected))
 
     def threshold(self, alpha: float) -> float:
-        """Share that is significant at a family-wise level."""
+        """Smallest share of variance that is significant at a family-wise level."""
         assert self.null is not None, "something was permuted"
         share = self.labels.share_at(float(np.exp(self.null.log_p_at(alpha))))
         return float(deflated(share, 1 / self.corrected))
@@ -280,9 +280,9 @@ def scan_pairs(
 ) -> ScanResult:
     """Scan a set of pairs of features that vary, and return the best n pairs.
 
-    `reader` knows the scaling of features. Permutations use about as many pairs as `n_permuted`
-    features have, by default `MOST_PERMUTED`. `beside` are the columns of `pairs` that are not
-    features, see `dhsic.pairs.tiles.columns_beside`; features then have one function.
+    `reader` has measured the scaling of features. Permutations use about as many pairs as
+    `n_permuted` features have, by default `MOST_PERMUTED`. `beside` are the columns of `pairs` that
+    are not features, see `dhsic.pairs.tiles.columns_beside`; features then have one function.
     """
     n_pairs = pairs.n_pairs
     p = looked_for(n_pairs, n)

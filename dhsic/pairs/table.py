@@ -117,7 +117,7 @@ def table_of(
 
 
 def _doubts(null: Null, inflation: Inflation | None, main_inflation: float | None) -> Iterator[str]:
-    """Yield warnings about p-values."""
+    """Yield warnings about doubtful p-values."""
     if null.scale > HEAVY:
         yield (
             "The largest shares of permuted labels are much larger than for normally distributed "
