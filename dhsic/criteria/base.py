@@ -243,7 +243,7 @@ def numbers(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
 
 
 def _holds_numbers(column: Array) -> bool:
-    """Whether labels are numbers, and neither booleans nor names."""
+    """Whether labels are numbers, not booleans or names."""
     if column.dtype.kind != "O":
         return column.dtype.kind in "iuf"
     return all(isinstance(v, Real) and not isinstance(v, (bool, np.bool_)) for v in column)

@@ -102,7 +102,7 @@ def _log_choose(n: Float, k: Float) -> Float:
 
 
 def exact_log_p(table: ClassTable, log_p: float, law: Callable[[Float], Float]) -> float:
-    """Exact log p-value of a table.
+    """Exact log p-value: probability of all tables with an approximate p-value as small.
 
     `log_p` is its approximate log p-value; the function `law` computes those of other tables from
     their sums, (t, q).

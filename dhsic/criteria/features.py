@@ -112,7 +112,7 @@ class Features:
 
     @cached_property
     def squares(self) -> Float:
-        """Squares of the values, (c, m)."""
+        """Squares of the feature values, (c, m)."""
         return np.square(self.X)
 
     @cached_property
@@ -127,7 +127,7 @@ class Features:
 
     @cached_property
     def levels(self) -> list[Levels]:
-        """Levels of the features with few values, in batches of equal numbers of levels."""
+        """Levels of the features with few values, batched by number of levels."""
         if self.coded is not None:
             return [self.coded]
         batches, stride = [], -(-self.X.shape[1] // MEDIAN_SAMPLES)
@@ -268,5 +268,5 @@ def _n_within(s: Float, t: float) -> int:
 
 
 def _ends(s: Float, t: float) -> Index:
-    """For each of the sorted values s, the position of the last value that is at most t larger."""
+    """Position of the last value that is at most t larger, for each of the sorted values s."""
     return np.searchsorted(s, s + t, side="right") - 1

@@ -195,7 +195,7 @@ def _set_rare(
 
 
 def _rare_law(state: Multiscale, k: int, carriers: Carriers) -> RareLaw | None:
-    """Law of HSIC for variants with these numbers of carriers, for label matrix k."""
+    """Null distribution of HSIC with label matrix k, for variants with these carriers."""
     with _DRAWING:
         if (k, carriers) not in state.laws:
             code, *numbers = carriers

@@ -59,7 +59,7 @@ class ClassCounts:
 
     @staticmethod
     def of(F: Float) -> ClassCounts | None:
-        """Find the classes, which are samples with equal rows of F.
+        """Find the classes, the sets of samples with equal rows of F.
 
         Returns None if class counts cannot be computed from sums.
         """
@@ -139,7 +139,7 @@ class MissingnessTest:
         return log10_p
 
     def _of_classes(self, groups: ClassCounts, sums: Float, n: Float) -> Float:
-        """``-log10 p`` from the numbers of missing values in each class, (c,)."""
+        """Compute ``-log10 p`` from the numbers of missing values in each class, (c,)."""
         from scipy.stats import hypergeom  # imported here because it loads slowly
 
         sizes, m = groups.sizes, len(self.F)

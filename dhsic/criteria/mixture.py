@@ -45,7 +45,7 @@ ALL = -1e-12
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """Correction of log p-values by Pearson's type III distribution, from a table."""
+    """Correction of log p-values of Pearson's type III distribution, from a table."""
 
     skewness: Float  # (k,), ascending
     table: Float  # (k, len(Z))

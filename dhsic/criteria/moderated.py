@@ -139,7 +139,7 @@ def _unscaled(classes: Classes) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Prior of the variances of features: ``s_0^2`` (`variance`), ``f_0`` degrees of freedom."""
+    """Prior distribution of feature variances: ``s_0^2`` (`variance`) and ``f_0`` (`degrees`)."""
 
     degrees: float
     variance: float

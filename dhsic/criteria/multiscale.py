@@ -119,7 +119,7 @@ class WidthMoments:
 
     @staticmethod
     def empty(n: int, K: int, c: int) -> WidthMoments:
-        """Create arrays to fill."""
+        """Create uninitialised arrays for n widths, K label matrices and c features."""
         return WidthMoments(*(np.empty((n, K, c)) for _ in range(3)))
 
     def take(self, which: Index) -> WidthMoments:
@@ -132,7 +132,7 @@ class WidthMoments:
         return WidthMoments(*(np.repeat(values, c, axis=2) for values in each))
 
     def scaled(self, part: Float) -> WidthMoments:
-        """Moments if samples with a value have a fraction `part` (K, c) of the labels' variance."""
+        """Moments for samples with a fraction `part` (K, c) of the labels' variance."""
         return WidthMoments(self.mean * part, self.spread * part, self.skewness)
 
     def spread_by(self, ratios: Float) -> WidthMoments:
@@ -142,7 +142,7 @@ class WidthMoments:
 
 @dataclass(frozen=True, eq=False)
 class Multiscale:
-    """State of the test at several widths: labels, and laws for each kind of features."""
+    """State of the test at several widths: labels, and null distributions by kind of feature."""
 
     labels: LabelDirections
     Q: Float  # (m, p), orthonormal basis of ``[1, covariates]``
@@ -237,7 +237,7 @@ class Multiscale:
 
     @cached_property
     def missingness(self) -> MissingnessTest:
-        """Test whether missing values depend on the labels."""
+        """Test of whether missing values depend on the labels."""
         return MissingnessTest(self.labels.B)
 
     @cached_property
@@ -281,12 +281,12 @@ class Multiscale:
 
     @cached_property
     def _cumulated(self) -> Float:
-        """Cumulative sums of the functions over ranks, (R, m + 1)."""
+        """Cumulative sums of the rank functions over ranks, (R, m + 1)."""
         zeros = np.zeros((len(self.basis), 1))
         return np.concatenate([zeros, np.cumsum(self.basis, axis=1)], axis=1)
 
     def functions_between(self, edges: Index) -> tuple[Float, Float]:
-        """Means of the R functions over the ranks between edges (c, q + 1), (c, R, q).
+        """Average the R functions over the ranks between `edges` (c, q + 1): (c, R, q).
 
         Also returns the numbers of ranks between edges, (c, q).
         """
@@ -295,7 +295,7 @@ class Multiscale:
         return sums / np.maximum(counts, 1)[:, None, :], counts.astype(np.float64)
 
     def moments(self, sums: PatternSums) -> WidthMoments:
-        """Moments under independence for each label matrix, from sums over kernel matrices."""
+        """Moments of HSIC under independence for each label matrix, from `PatternSums`."""
         by_null = [null.moments(sums.trace, sums.second, sums.third) for null in self.nulls]
         mean, variance, skewness = (
             np.stack([np.asarray(getattr(each, name)).T for each in by_null], axis=1)
@@ -304,7 +304,7 @@ class Multiscale:
         return WidthMoments(mean, np.sqrt(variance), skewness)
 
     def label_parts(self, diagonal: Float, totals: Float, n: Float) -> Float:
-        """Fraction of the trace of label matrices from the samples with a value, (K, c).
+        """Fraction (K, c) of the trace of each label matrix that comes from samples with a value.
 
         The label matrices are centred over these samples.
 

@@ -112,7 +112,7 @@ class NullOf:
         return NullOf(m, size, trace, *times)
 
     def moments(self, trace: Any, second: Float, third: Float, size: float = 1.0) -> Moments:
-        """Moments from the trace of A, and from sums `second` (..., 2) and `third` (..., 5).
+        """Moments of HSIC from the trace of A, and its sums `second` (..., 2) and `third` (..., 5).
 
         The sums (see `sums_over`) are those of ``A / size`` after its trace is removed; with this
         scale their cubes do not overflow.
@@ -265,14 +265,14 @@ def log_tail(z: Float, skewness: Float) -> Float:
 
 
 def log_of_tail(tail: Float, rest: Float) -> Float:
-    """Logarithm of a tail probability, given it and 1 minus it; accurate where it is almost 1."""
+    """Logarithm of a tail probability, accurate near 1; `rest` is 1 minus `tail`."""
     with np.errstate(divide="ignore"):
         of_tail, of_rest = np.log(tail), np.log1p(-rest)
     return np.where(of_tail < np.log(0.5), of_tail, of_rest)
 
 
 def p_of_normal(observed: float, variance: float) -> float:
-    """Upper tail probability of a normal distribution with mean 0."""
+    """Upper tail probability at `observed` of a normal distribution with mean 0."""
     if variance <= 0.0:
         return 1.0 if observed <= 0.0 else 0.0
     return float(ndtr(-observed / np.sqrt(variance)))

@@ -66,7 +66,7 @@ class PresentWeights:
         return U, counts
 
     def of_samples(self, F: Float, present: Mask) -> tuple[Float, Float]:
-        """Weighted rows of F for the n samples in the mask `present` (m,), (n, r); weights (n,)."""
+        """Weighted rows of F, (n, r), and weights, (n,), of the n samples in `present` (m,)."""
         F = F[present]
         if self.classes is None:
             weights = np.full(len(F), self.n_samples / len(F))

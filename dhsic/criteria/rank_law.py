@@ -144,13 +144,13 @@ def _correction(weights: tuple[float, ...], mu: tuple[float, ...], nu: int) -> C
 
 @dataclass(frozen=True, eq=False)
 class WidthLaw:
-    """Law of HSIC under independence, for one kernel width of features and one of labels."""
+    """Null distribution (law) of HSIC, for one kernel width of features and one of labels."""
 
     correction: Correction
 
     @staticmethod
     def of(weights: Float, C: LowRankSymmetric, nu: int) -> WidthLaw:
-        """Create the law for functions with these weights, (R,), and the label matrix C.
+        """Create the law for rank functions with weights (R,) and the label matrix C.
 
         `nu` is the number of samples minus 1 and minus the number of covariates.
         """
@@ -184,13 +184,13 @@ class DirectLaw:
 
     @staticmethod
     def of(weights: Float, C: LowRankSymmetric, nu: int) -> DirectLaw:
-        """Create the law for functions with these weights, (R,), and the label matrix C."""
+        """Create the law for functions with weights (R,) and the label matrix C."""
         mu = np.linalg.eigvals((C.F.T @ C.F) * C.weights).real
         terms = _merged(np.multiply.outer(weights, mu[mu > NOTHING * mu.max()]).ravel())
         return DirectLaw(terms / terms.max(), max(nu, 2 * terms.size))
 
     def log_p(self, z: Float, skewness: Float) -> Float:
-        """Log p-values, (c,), see `WidthLaw.log_p`."""
+        """Log p-values, (c,), as in `WidthLaw.log_p`."""
         moments = RatioMoments.of(self.terms, self.nu)
         ordinary = log_tail(z, np.full(z.size, moments.skewness))
         exact = log_ratio_tail(self.terms, self.nu, moments.mean + moments.std * z)

@@ -110,12 +110,12 @@ class OrderedBlock:
         return scores
 
     def _sizes(self, j: int) -> Index:
-        """Number of samples at each level of feature j."""
+        """Numbers of samples at the levels of feature j, (q,)."""
         begins = np.flatnonzero(self.starts[j])
         return np.diff(np.append(begins, self.n[j]))
 
     def _levels(self, which: Index) -> Levels:
-        """Two or three levels of the features `which`, with sums of all directions over each level.
+        """Levels (two or three) of the features `which`, with sums of all directions over them.
 
         If a feature has more values, all but the most frequent value are rare, and are merged.
         """
@@ -167,7 +167,7 @@ class OrderedBlock:
         return combined_scores(state, family, log_p, T, moments, concentration, shape)
 
     def _moments(self, which: Index, tied: Array, explained: Float | None) -> WidthMoments:
-        """Moments under independence, over all samples, for n widths and K label matrices.
+        """Moments of HSIC under independence, over all samples, (n, K, c).
 
         `explained` are the products of `_explained`; None without covariates.
         """
@@ -206,12 +206,12 @@ class OrderedBlock:
         return spread_ratios(c, noise, self.state.ranks.weights)
 
     def _explained(self, which: Index, tied: Array) -> Float:
-        """Products of functions and the basis of covariates, divided by ``sqrt(m)``, (c, R, p)."""
+        """Products of rank functions and the covariate basis over ``sqrt(m)``, (c, R, p)."""
         Q = self.state.Q - self.state.Q.mean(axis=0)
         return np.asarray(self._products(which, tied, Q)[0] / np.sqrt(self.state.n_samples))
 
     def _products(self, which: Index, tied: Array, D: Float) -> tuple[Float, Float]:
-        """Products of functions with directions D (m, k), (c, R, k), and sums of D, (c, k).
+        """Products (c, R, k) of rank functions with directions D (m, k), and sums of D, (c, k).
 
         The directions are centred over the samples with a value; the sums are over these samples.
         """
@@ -318,7 +318,7 @@ class OrderedBlock:
 
 
 def _places(n: int, m: int) -> Index:
-    """Ranks of n samples, spread evenly over the ranks of m samples."""
+    """Positions of n ranks, spread evenly over m ranks, (n,)."""
     return ((np.arange(n) + 0.5) * m / n).astype(np.int64)
 
 

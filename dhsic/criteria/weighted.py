@@ -70,7 +70,7 @@ NOTHING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class WeightedSamples:
-    """State of the test: probabilities of the samples, labels, and laws by kind of feature.
+    """State of the test: sample probabilities, labels, and null distributions by kind of feature.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class WeightedSamples:
         return replace(self, p=self.p[present] / size, labels=replace(self.labels, B=B), Q=Q)
 
     def family(self, n_levels: int) -> WidthFamily:
-        """Kernels and laws for features with this number of distinct values."""
+        """Kernels and null distributions for features with `n_levels` distinct values."""
         if n_levels > 3:
             return self.ranks
         return self.levels if n_levels == 3 else self.single
@@ -322,7 +322,7 @@ def signed_moments(Z: Float, V: Float, d: Float) -> tuple[float, float, float]:
 
 
 def _shape(state: WeightedSamples, table: Float, at_levels: Float) -> float:
-    """Number of the shape of a dependence in `SHAPES`, from standardised products (R, S).
+    """Position in `SHAPES` of the shape of a dependence, from standardised products (R, S).
 
     `at_levels` (R, q) are the functions at the q distinct values of the feature.
     """

@@ -528,7 +528,7 @@ def _at_several_widths(
     y: Array,
     C: Array | None,
 ) -> dict[str, Any]:
-    """Fields of `FeatureTests` from features Z (m, n) in memory; `absent` masks missing values."""
+    """Compute fields of `FeatureTests` for features Z (m, n); `absent` marks missing values."""
     state = criterion.prepare(criterion.read(y, C), C)
     directions = Directions.of([criterion.directions(state)])
     alive = np.flatnonzero(~constant)

@@ -107,7 +107,7 @@ class TestResult:
 
 @dataclass(frozen=True, eq=False)
 class HsicTest:
-    """Test of different data against the same labels, which are processed once."""
+    """Test of independence of various data from the same labels, processed once."""
 
     spec: HsicSpec
     method: str

@@ -323,7 +323,7 @@ def _single(x: Float, rows: slice, kernel: AbstractKernel, sigma: float) -> Floa
 
 
 def _joint_kernel(Z: Float, kernel: AbstractKernel) -> Float:
-    """Kernel (n,) of all features, from single-feature kernels (p, n)."""
+    """Kernel values (n,) of all features together, from single-feature kernels (p, n)."""
     if kernel.is_product:
         return np.asarray((1 + Z).prod(axis=0))
     total: Float = Z.sum(axis=0)

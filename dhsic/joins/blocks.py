@@ -27,7 +27,7 @@ Aligned = Callable[[Any, str, Array], Array | None]
 
 @dataclass(frozen=True)
 class BlockNames:
-    """Blocks as passed, by the name of their parameter; `columns` are those of a frame or table."""
+    """Block parameters as passed; `columns` are the columns of a frame or table in them."""
 
     whole: Any = None
     within: Any = None

@@ -60,7 +60,7 @@ def refuse_other_start(what: str, key: Key, ours: Array, rewriting: Callable[[st
 def counts_in_other_order(values: Array, *, has_gaps: bool = True) -> bool:
     """Whether a column numbers its rows from 0 or 1, but not in ascending order.
 
-    `has_gaps`: some rows may have been removed.
+    With `has_gaps`, some rows may have been removed.
 
     >>> counts_in_other_order(np.roll(np.arange(20), 3)), counts_in_other_order(np.arange(20))
     (True, False)

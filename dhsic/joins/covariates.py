@@ -30,7 +30,7 @@ THINGS_WITH_CODES = re.compile(
 
 
 def covariates_of(given: Any) -> Array:
-    """Return covariates as numbers (m, q), without id columns; text and categories are groups."""
+    """Return covariates as numbers (m, q), without id columns; text becomes indicators."""
     values = values_of(given, "covariates")
     if hasattr(given, "iloc"):
         frame = given.to_frame() if given.ndim == 1 else given.drop(columns=id_columns(given))
@@ -118,7 +118,7 @@ def _have_two_counts(distinct: Array) -> bool:
 
 
 def names_codes(name: object) -> bool:
-    """Whether the name of a covariate is one of things that are numbered, not measured.
+    """Whether a covariate's name is that of numbered things, such as plates.
 
     >>> [names_codes(name) for name in ("Batch", "plate_nr", "siteID", "opposite", "weight")]
     [True, True, True, False, False]
@@ -127,7 +127,7 @@ def names_codes(name: object) -> bool:
 
 
 def taken_as_number(name: object, values: Array, remedy: str) -> str:
-    """Return a sentence if a covariate (m,) may be codes for groups but is a number; else ""."""
+    """Return a warning if a covariate (m,) that is a number may be group codes; else ""."""
     if not may_be_codes(values, name):
         return ""
     distinct = np.unique(values)

@@ -62,7 +62,7 @@ UNKNOWN = -1
 class Genes:
     """Genes (n,): chromosome, first and last base (from 1, included), name and strand ("+", "-").
 
-    Chromosomes are called as in the file; `source` is the name of the file, for messages.
+    Chromosomes have their names in the file; `source` is the name of the file, for messages.
     """
 
     chromosomes: Array
@@ -322,7 +322,7 @@ def _named(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _extents(lines: pd.DataFrame) -> pd.DataFrame:
-    """Genes from the first to the last base of all lines with their id and chromosome."""
+    """Merge lines of parts to genes: first to last base by id and chromosome."""
     genes = lines.groupby(["chromosome", "id"], as_index=False, sort=False)
     return genes.agg(
         name=("name", "first"),
@@ -333,7 +333,7 @@ def _extents(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _first_of(keys: Iterable[str], attributes: pd.Series[str]) -> pd.Series[str]:
-    """Value of the first of these attributes that each line has; "" without any."""
+    """Return the first of the attributes `keys` that each line has; "" if it has none."""
     names = pd.Series("", index=attributes.index, dtype=object)
     for key in keys:
         is_open = names == ""

@@ -82,7 +82,7 @@ def refuse_lookalikes(written: WrittenColumn, text: Array, otherwise: str) -> No
 
 
 def _described(group: list[str]) -> str:
-    """Describe names that look the same by the characters that not all of them have."""
+    """Describe names that look the same by the characters in which they differ."""
     common = set.intersection(*map(set, group))
     odd = sorted({c for name in group for c in name if c not in common and not c.isascii()})
     listed = abbreviate((f"U+{ord(c):04X} {unicodedata.name(c, '').lower()}" for c in odd), 4)

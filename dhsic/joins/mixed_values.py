@@ -141,7 +141,7 @@ def _check_types(one: str, values: Array) -> None:
 
 
 def _refuse_types(one: str, values: Array) -> None:
-    """Refuse values (m,) with one number in several types, such as 1.0, "1" and True.
+    """Refuse values (m,) in which one number has several types, such as 1.0, "1" and True.
 
     As text, they would be different classes. Numbers of all types but booleans are equal.
     """

@@ -124,14 +124,14 @@ def _kept(first: Index, rows: Index | None, names: Array | None) -> str:
 
 
 def _exchanged(units: Units) -> str:
-    """Return the end of the warning: how tests of single features account for a column of units."""
+    """Return advice on a column of units for tests of single features, or ""."""
     if not units.column or units.is_feature:
         return ""
     return f" Or, for tests of single features, pass permute_whole={units.column!r}."
 
 
 def _excluded(units: Units) -> str:
-    """Return the end of the warning: how to exclude a column of units from the features."""
+    """Return advice on excluding a column of units from the features, or ""."""
     if not units.is_feature:
         return ""
     return f" The column is also used as a feature; exclude it: not_features={[units.column]!r}."
@@ -204,7 +204,7 @@ def _are_units(codes: Index, k: int, labels: Index, n_columns: int, *, is_named:
 
 
 def _changes(codes: Index, labels: Index, numbers: Float | None) -> int:
-    """Number of times that labels change from unit to unit, in the order of their numbers.
+    """Number of changes of the labels from one unit to the next, in the order of unit codes.
 
     For labels that are numbers, it is the number of turns from rising to falling or back.
     """

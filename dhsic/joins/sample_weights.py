@@ -97,7 +97,7 @@ def checked_weights(
 
 
 def _refuse_commas(values: Array, column: WrittenColumn) -> None:
-    """Refuse text (m,) that is numbers with commas, with an expression that converts it."""
+    """Refuse text (m,) that is numbers with commas; the message says how to convert it."""
     odd = text_among_numbers(column.called, "", values, lambda i: f"in row {i}")
     changes = numbers_in_python([odd], (str(value).strip() for value in values.tolist()))
     if odd.commas and changes and len(odd.commas) == len(odd.places):

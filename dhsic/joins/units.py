@@ -63,7 +63,7 @@ class OtherUnit(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """End of a sentence that begins with the feature."""
+        """Message on the two units, which follows the name of the feature."""
         ends = [f"{low:.6g} to {high:.6g}" for low, high in (self.upper, self.lower)]
         differ = f"that differ by a factor of about {self.ratio:g}" if not self.shift else "apart"
         return (

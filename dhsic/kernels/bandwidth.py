@@ -39,7 +39,7 @@ class BandwidthStats(Protocol):
 
 @dataclass(frozen=True)
 class DistanceStats:
-    """Statistics for bandwidth policies, computed from the statistic of all pairs of samples.
+    """Distances and HSIC for bandwidth policies, from the statistic G of all pairs of samples.
 
     The weights W may be None if only distances are needed. For kernels that do not sum inner
     products, the statistic contains distances that are not squared, and sigma is their coefficient.
@@ -120,7 +120,7 @@ class Grid(AbstractBandwidth):
 
 
 def hsic_value(kernel: AbstractKernel, sigma: float, W: Float, statistic: Statistic) -> float:
-    """HSIC, ``<W, K>``, from the statistic and weights W (m, m)."""
+    """HSIC, ``<W, K>``, with label weights W (m, m) and the kernel matrix K of `statistic`."""
     if kernel.scored_by == "matrix":
         resolvent = AbstractMatrixFunction.of(kernel).resolvent(statistic.to_dense(), sigma)
         return float(np.vdot(W, resolvent.smoother))

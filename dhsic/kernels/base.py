@@ -40,9 +40,11 @@ COMPLETE = 1e-13
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One summand ``coefficient f(x)' A f(x)`` with ``A = W o base``; see `AbstractKernel.base`.
+    """One term ``coefficient f(x)' A f(x)`` of an `Expansion`, with ``A = W o base``.
 
-    If it is `linear`, it is ``coefficient f(x)' A 1`` and needs only the row sums of A.
+    W (m, m) are label weights, ``o`` is the entrywise product, and `base` is the key of a base
+    matrix, see `AbstractKernel.base`. A `linear` term is ``coefficient f(x)' A 1``, which needs
+    only the row sums of A.
     """
 
     base: int
@@ -83,7 +85,7 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One summand ``coefficient (x^a)' A x^b`` with ``A = W o base``, for powers of a feature."""
+    """One term ``coefficient (x^a)' A x^b`` of a `PowerSeries`; for A see `Term`."""
 
     base: int
     coefficient: float
@@ -145,13 +147,13 @@ class AbstractKernel(ABC):
 
     @classmethod
     def of(cls, kernel: AbstractKernel) -> Self:
-        """Return the kernel, after an assertion that it is an instance of this class."""
+        """Return `kernel` unchanged; AssertionError if it is no instance of this class."""
         assert isinstance(kernel, cls), f"{kernel.name} is of another family"
         return kernel
 
     @property
     def exact_order(self) -> int | None:
-        """Order at which the expansion is exact; None if it is infinite or there is none."""
+        """Order at which the expansion is exact; None if there is no such order."""
         return None
 
     @property

@@ -45,7 +45,7 @@ class ClassTarget:
 
     @staticmethod
     def of(codes: Array, kernel: str, p: Float | None = None) -> ClassTarget:
-        """Create the class kernel with a name: JMLR eq. 16 to 19, or a kernel that criteria use.
+        """Create the class kernel with this name: JMLR eq. 16 to 19, or one that criteria use.
 
         With weights p (m,) of the samples, sizes of classes are sums of weights.
         """
@@ -73,7 +73,7 @@ class ClassTarget:
         return np.asarray(self.table[np.ix_(self.codes[rows], self.codes[columns])])
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Low-rank form; the direction vector of a sample is the row of `maps` for its class."""
+        """Low-rank form ``B diag(weights) B'``; rows of B are the rows of `maps`, by class."""
         n = len(self.weights)
         if n > MOST_DIRECTIONS:
             raise InputError(

@@ -50,7 +50,7 @@ def check_events(y: Array) -> None:
 
 
 def event_counts(y: Array | None) -> dict[str, int]:
-    """Attributes of a result for censored times: numbers of events and of censored samples."""
+    """Numbers of events and censored samples, as result attributes; {} for other labels."""
     if y is None or not is_censored(y):
         return {}
     n = int(y["event"].sum())

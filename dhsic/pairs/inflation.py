@@ -70,7 +70,7 @@ def medians_of(some: Array) -> Float:
 
 
 def every(n_pairs: int) -> int:
-    """Odd number n: every n-th pair is in the sample from which the inflation is estimated."""
+    """Odd number n such that every n-th pair is sampled to estimate the inflation."""
     return (n_pairs // SAMPLED) | 1
 
 

@@ -138,7 +138,7 @@ class PartnerKernel:
 
     @classmethod
     def of(cls, K: Float, P: Float, Q: Float, d: int) -> PartnerKernel:
-        """Prepare the matrices from K (m, m), whose diagonal is 0, and the covariance P."""
+        """Prepare the matrices from K (m, m) with diagonal 0, and the residual covariance P."""
         sums = np.vecdot(K @ K, K)
         kernel, squares, covariance = (Quadratic.of(A, 1.0, np.float32) for A in (K, K * K, K * P))
         return cls(kernel, squares, covariance, sums, Q.astype(np.float32), d)
@@ -242,7 +242,7 @@ def scan_cost(m: int, t: int) -> Cost:
 
 
 def projected(X: Array, Q: Array) -> Array:
-    """Features X (c, m), which are centred, with Q regressed out; both are float32."""
+    """Regress Q (m, q) out of centred features X (c, m); both are float32."""
     return X - (X @ Q) @ Q.T if Q.shape[1] > 1 else X
 
 
@@ -294,7 +294,7 @@ class FeatureTile:
         return cls(x, a, v, sizes, v_sizes, own)
 
     def moments(self, residuals: Array, state: PartnerKernel) -> Float:
-        """Moments of S, see `VALUES`, for residuals (m, t): (c, 4)."""
+        """Compute the moments of S (see `VALUES`) for residuals (m, t), (c, 4)."""
         products = [self._product(r) for r in residuals.T]
         statistic, full, less, third, size = np.zeros((5, len(self.x)))
         for s, W in enumerate(products):
@@ -313,14 +313,14 @@ class FeatureTile:
         return np.stack([statistic, variance, third, size], axis=1)
 
     def _product(self, r: Array) -> Array:
-        """``x o r`` with the main effects of x and of its square regressed out of r."""
+        """Products ``x o r``, with main effects of x and its square regressed out of r."""
         W = r - self.x * ((self.x @ r) / self.sizes)[:, None]
         W -= self.v * ((self.v @ r) / self.v_sizes)[:, None]
         W *= self.x
         return W
 
     def _subtract_own(self, less: Float, w: Array, weight: float, state: PartnerKernel) -> None:
-        """Add the part of ``w'(K o K) w`` that is due to the feature itself to `less` (c,)."""
+        """Add to `less` (c,) the part of ``w'(K o K) w`` that is due to the feature itself."""
         d, own = state.n_partners, self.own
         spread = np.vecdot(self.a[own], self.a[own]) / w.shape[1]
         own = own[spread**2 > WORTH_REMOVING * d]
@@ -370,7 +370,7 @@ def calibration_moments(
 class MarginalCalibration:
     """Mean, standard deviation and excess skewness of standardised statistics of permuted labels.
 
-    The excess is the skewness minus the mean of what the third moments predict.
+    The excess is the skewness minus the mean skewness that the third moments predict.
     """
 
     mean: float
@@ -387,7 +387,7 @@ class MarginalCalibration:
         return cls(mean, std, float((((z - mean) / std) ** 3).mean()) - predicted)
 
     def log_p(self, moments: Float) -> Float:
-        """Log p-values of features with these moments (c, 4)."""
+        """Log p-values (c,) of features with these moments (c, 4)."""
         statistic, variance, third, _ = moments.T
         z = (statistic / np.sqrt(variance) - self.mean) / self.std
         skewness = third / variance**1.5 + self.skewness

@@ -89,7 +89,7 @@ POWER = float(ndtri(0.8))
 
 @dataclass(frozen=True, slots=True)
 class MarginalForecast:
-    """Expected cost of a test: memory, and float32 operations of products."""
+    """Expected cost of a test: memory, and float32 operations of matrix products."""
 
     memory: MemoryEstimate
     flops: float
@@ -98,7 +98,7 @@ class MarginalForecast:
     n_partners: int
 
     def seconds(self, flops_a_second: float, values_a_second: float, n: int) -> float:
-        """Time in seconds on n threads; the rates are per thread and second."""
+        """Estimated time in seconds on n threads; the rates are per thread and second."""
         return float(self.flops / flops_a_second + self.values / values_a_second) / n
 
 
@@ -115,7 +115,7 @@ class MarginalInteractionTest:
 
     @classmethod
     def like(cls, test: PairTest) -> MarginalInteractionTest:
-        """Test with the parameters that it has in common with a test of pairs."""
+        """Create a test with the parameters that it shares with a test of pairs."""
         return cls(**{field.name: getattr(test, field.name) for field in fields(cls)})
 
     def check(self) -> MarginalInteractionTest:
@@ -192,7 +192,7 @@ class MarginalInteractionTest:
         state: PartnerKernel,
         kept: SavedResults,
     ) -> MarginalCalibration:
-        """Calibrate by permuted labels and some of the features."""
+        """Calibrate the test with permuted labels and a sample of the features."""
         saved = kept.get(NULL)
         if saved is None:
             places = np.linspace(0, features.size - 1, min(CALIBRATED, features.size))
@@ -281,7 +281,7 @@ class MarginalInteractionTest:
     def _identity(
         self, reader: Reader, given: Labelled, Q: Float, U: Float, features: Index
     ) -> dict[str, Any]:
-        """Identity of a test: a checkpoint with another identity belongs to another test."""
+        """Values that identify the test; a checkpoint of another test has other values."""
         if self.checkpoint is None:
             return {}
         digest = sha256(U.tobytes() + Q.tobytes() + features.tobytes())
@@ -297,7 +297,7 @@ class MarginalInteractionTest:
 
 
 def _partner_products(reader: Reader, partners: Index | None, missing: str) -> tuple[Float, int]:
-    """Inner products of samples over the partners that vary, (m, m), and their number.
+    """Inner products (m, m) of samples over the varying partners, and the number of partners.
 
     It also measures the scaling of all features.
     """

@@ -48,13 +48,13 @@ class PairSet:
 
     @classmethod
     def of_all(cls, features: Index, partners: Index | None = None) -> PairSet:
-        """All pairs of some features, and pairs of these few features with all `partners`."""
+        """Create the set of all pairs of `features`, and of their pairs with `partners`."""
         crosses = () if partners is None or not partners.size else ((features, partners),)
         return cls(features, crosses, one_run=True)
 
     @classmethod
     def between(cls, first: Index, second: Index) -> PairSet:
-        """Pairs of a feature of one set with a feature of another set; the sets may overlap."""
+        """Create the set of pairs of a feature of `first` with one of `second`."""
         both = np.intersect1d(first, second)
         only_first, only_second = np.setdiff1d(first, both), np.setdiff1d(second, both)
         crosses = ((only_first, second), (both, only_second))
@@ -62,7 +62,7 @@ class PairSet:
 
     @classmethod
     def with_columns(cls, features: Index, n_columns: int) -> PairSet:
-        """Pairs of each feature with each of the columns that are not features."""
+        """Create the set of pairs of each feature with each of `n_columns` other columns."""
         return cls(features[:0], n_columns=n_columns, alone=features)
 
     @property
@@ -139,7 +139,7 @@ class PairSet:
         return int(own * (own + 1) // 2 + n_alone + n_crossed)
 
     def n_read(self, width: int) -> int:
-        """Number of features that are read, counted once for each tile."""
+        """Number of features that all tiles read; a feature is counted once per tile."""
         n = self.within.size * -(-self.within.size // width)
         n += 0 if self.alone is None else self.alone.size
         for (first, second), (a, b) in zip(self.crosses, self._cross_runs(width), strict=True):

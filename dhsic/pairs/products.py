@@ -74,7 +74,7 @@ FEW = 1 << 13
 
 
 def block_size(functions: int) -> int:
-    """Number of products in a block."""
+    """Number of products in a block, for this number of functions per feature."""
     return max(1, functions // 2) ** 2
 
 
@@ -340,9 +340,9 @@ class ProductScan(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class LargestProducts(AbstractPass):
-    """Pass that computes the largest shares with permuted labels, for products of functions.
+    """Pass that returns the largest shares with permuted labels, for products of functions.
 
-    It corresponds to `dhsic.pairs.tiles.Largest`.
+    It is the counterpart of `dhsic.pairs.tiles.Largest`.
     """
 
     labels: Labels
@@ -374,7 +374,7 @@ def _cost(labels: Labels, m: int, n_permuted: int) -> Cost:
 
 
 def task_bytes_of(functions: int, m: int, t: int, n_permuted: int, width: int | None) -> int:
-    """Bytes that a task needs in addition to stored values: functions, products, and a strip."""
+    """Bytes that a task needs besides stored values: for functions, products and shares."""
     width = run_width(m, WIDEST * FEWEST_RUNS, functions) if width is None else width
     runs = 2 * 4 * COPIES_OF_FUNCTIONS * functions * m * width
     n_pairs, g = width * width, functions * functions

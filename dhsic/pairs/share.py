@@ -175,7 +175,7 @@ class Labels:
 
     @property
     def degrees(self) -> tuple[int, int]:
-        """Degrees of freedom of the law of a share: t and n - t if a pair has one product."""
+        """Degrees of freedom of the distribution of a share: t and n - t for one product."""
         (m, t), g = self.U.shape, max(1, self.functions // 2) ** 2
         n, s = m - self.Q.shape[1] - self.sides * self.functions, min(g, t)
         return s * max(g, t), s * (n - g - t + s)

@@ -173,7 +173,7 @@ def pair_table(
 
 
 def _places(source: AbstractSource, first: Index, second: Index) -> dict[str, Array]:
-    """Genomic positions of both variants, if known; -1 if the second feature is missing."""
+    """Columns with the genomic positions of both variants, by name; {} if unknown."""
     alone, both = second < 0, (first, np.maximum(second, 0))
     contigs, positions = ([_read(source, name, at) for at in both] for name in (CONTIG, POSITION))
     if contigs[0] is None or positions[0] is None:

@@ -205,17 +205,17 @@ class BestPairs:
 
     @classmethod
     def none(cls) -> BestPairs:
-        """Create an empty object."""
+        """Create an object without pairs."""
         return cls(np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0))
 
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> BestPairs:
-        """Create the object from the return value of `arrays`."""
+        """Create the object from the dictionary that `arrays` returns."""
         counts = int(arrays["n_judged"]), int(arrays["n_reaching"])
         return cls(arrays["pairs"], arrays["shares"], arrays["linked"], *counts)
 
     def arrays(self) -> dict[str, Any]:
-        """All fields, by name."""
+        """Return all fields by name, for saving."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def order(self) -> Index:
@@ -223,16 +223,16 @@ class BestPairs:
         return np.lexsort((self.pairs[:, 1], self.pairs[:, 0], -self.shares))
 
     def take(self, which: Index) -> BestPairs:
-        """Subset of the pairs."""
+        """Select some of the pairs."""
         columns = self.pairs[which], self.shares[which], self.linked[which]
         return BestPairs(*columns, self.n_judged, self.n_reaching)
 
     def best(self, n: int) -> BestPairs:
-        """The best n pairs."""
+        """Return the best n pairs."""
         return self.take(self.order()[:n])
 
     def with_(self, other: BestPairs, n: int) -> BestPairs:
-        """The best n pairs of both objects."""
+        """Return the best n pairs of both objects."""
         return BestPairs(
             np.concatenate([self.pairs, other.pairs]),
             np.concatenate([self.shares, other.shares]),
@@ -262,7 +262,7 @@ class Strip:
         return np.column_stack([rows + self.rows.start, columns])
 
     def n_pairs(self, width: int) -> int:
-        """Number of pairs in the rows."""
+        """Number of pairs in the rows, if the tile has `width` columns."""
         n = int(self.rows.stop - self.rows.start) * width
         return n - int(self.skipped(width).sum()) if self.is_square else n
 
@@ -463,7 +463,7 @@ class Largest(AbstractPass):
         )
 
     def _at_once(self, m: int) -> int:
-        """Number of pairs whose products are in memory together."""
+        """Maximum number of pairs whose products are in memory together."""
         return max(1, PERMUTED_ENTRIES // max(m, int(self.columns.shape[1])))
 
     def _lost(self, left: Side, right: Side, narrow: Labels, reaches: Array) -> int:
@@ -485,7 +485,7 @@ class Largest(AbstractPass):
 
 
 def blocks_of(shape: tuple[int, ...], n: int) -> Iterator[tuple[slice, slice]]:
-    """Divide the rows and columns of an array into blocks of at most n entries."""
+    """Divide an array of this shape into blocks of at most n entries, as pairs of slices."""
     columns = slices(shape[1], min(n, shape[1]))
     return product(slices(shape[0], max(1, n // shape[1])), columns)
 
