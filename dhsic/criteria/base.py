@@ -61,7 +61,7 @@ class CriterionScores:
 
 @dataclass(frozen=True, slots=True)
 class LabelReading:
-    """Functions by which a criterion reads labels, and prepares its state from them."""
+    """Functions `read`, which converts labels to a `LabelMatrix`, and `prepare`, to a state."""
 
     read: Callable[[Array, Any], LabelMatrix]
     prepare: Callable[[LabelMatrix], Any]
@@ -102,7 +102,7 @@ class AbstractCriterion(ABC):
         return False
 
     def read(self, y: Array, covariates: Array | None = None) -> LabelMatrix:
-        """Read labels with the label kernel for which the criterion is an HSIC."""
+        """Read labels as a `LabelMatrix` with the kernel for which the criterion is an HSIC."""
         return self.labels.read(y, self)
 
     def prepare(self, labels: LabelMatrix, covariates: Array | None = None) -> Any:
@@ -110,7 +110,7 @@ class AbstractCriterion(ABC):
         return self.labels.prepare(labels)
 
     def covariances(self, state: Any) -> Sequence[AbstractProductVariance]:
-        """Variances of products with labels of relatives, or censored; empty for other labels."""
+        """Variances of products with labels of related samples or censored times, if any."""
         return ()
 
     @abstractmethod
@@ -119,9 +119,9 @@ class AbstractCriterion(ABC):
 
     @abstractmethod
     def columns(self, state: Any, features: Features, place: slice) -> Float:
-        """Compute k numbers per feature, (k, c).
+        """Compute k numbers for each of the c features of a tile, (k, c), from which scores follow.
 
-        `place` are the columns of the state's directions among the directions of all runs.
+        `place` is the range of columns of `features.directions` that are the directions of `state`.
         """
 
     def tile_bytes(self, c: int, m: int) -> int:
@@ -165,7 +165,7 @@ def check_part(name: str, value: Any, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Class of each sample."""
+    """Class number of each sample, and class sizes."""
 
     #: Class number of each sample, (m,); classes are sorted by name, and of two, 1 is the positive.
     codes: Array
@@ -173,7 +173,7 @@ class Classes:
 
     @staticmethod
     def of(labels: LabelMatrix) -> Classes:
-        """Create it from labels that were read by `two_classes` or `any_classes`."""
+        """Create the classes from labels that were read by `two_classes` or `any_classes`."""
         target = labels.parts[0]
         assert isinstance(target, ClassTarget), "these read classes"
         return Classes(target.codes, np.bincount(target.codes).astype(np.float64))
@@ -225,7 +225,7 @@ def any_classes(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
 
 
 def numbers(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
-    """Read labels as numbers with the linear kernel; two names of classes become -1 and 1.
+    """Read labels as numbers with the linear kernel; two class names become -1 and 1.
 
     Censored times become log-rank scores.
     """
@@ -243,7 +243,7 @@ def numbers(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
 
 
 def _holds_numbers(column: Array) -> bool:
-    """Whether labels are numbers, and neither booleans nor names."""
+    """Whether labels are numbers, not booleans or names."""
     if column.dtype.kind != "O":
         return column.dtype.kind in "iuf"
     return all(isinstance(v, Real) and not isinstance(v, (bool, np.bool_)) for v in column)

@@ -1,26 +1,27 @@
 r"""Test of every feature by HSIC of ranks at several widths, if samples come in blocks.
 
 Labels are exchanged between whole blocks, or within blocks (`dhsic.linalg.blocks`). The functions
-phi_r of the ranks of a feature are averaged over the samples of each unit, and the means and the
-directions b_s of the labels are centred within strata: ``M_r`` and ``b_s``, (G,). For independent
-permutations within all strata t, of n_t units each, the product ``Z_rs = M_r . b_s`` has mean 0
-and variance
+phi_r of the ranks of a feature are averaged over the samples of each of G units, and the means and
+the directions b_s of the labels are centred within strata: ``M_r`` and ``b_s``, (G,). Units are the
+blocks or samples that are exchanged, strata the sets of units within which they are. For
+independent permutations within all strata t, of n_t units each, the product ``Z_rs = M_r . b_s``
+has mean 0 and variance
 
     ``V_rs = sum_t |M_r(t)|^2 |b_s(t)|^2 / (n_t - 1)``,
 
 where ``M_r(t)`` and ``b_s(t)`` are the parts in stratum t. A stratum with one unit contributes
-nothing. HSIC at a width is ``T = sum_rs lambda_r mu_s Z_rs^2 / V_rs``. So each function has the
-weight that it has for samples without blocks, although donors differ most in the first function,
-which is the level of a feature.
+nothing. HSIC at a width is ``T = sum_rs lambda_r mu_s Z_rs^2 / V_rs``, with weights lambda_r of the
+functions and mu_s of the directions. So each function has the weight that it has for samples
+without blocks, although donors differ most in the first function, which is the level of a feature.
 
 Mean, variance and skewness of T over all permutations are exact if there is one stratum without
 covariates. Otherwise they are those of a ratio of quadratic forms in normal numbers
 (`dhsic.criteria.rank_law`), with the covariances of the Z_rs, and degrees of freedom ``nu = (sum_t
 |b(t)|^2)^2 / sum_t |b(t)|^4 / (n_t - 1)`` (Satterthwaite, 1946). With few distinct assignments of
 labels to units, all of them are enumerated and the p-value is exact. With up to 256 units, p-values
-below 0.1 come from random permutations: the tail of the law is stretched so that it agrees with the
-smallest p-values of the draws. No p-value is below the share of the assignments that give the same
-label matrix.
+below 0.1 come from random permutations: the tail of the distribution is stretched so that it agrees
+with the smallest p-values of the draws. No p-value is below the fraction of the assignments that
+give the same label matrix.
 """
 
 from __future__ import annotations
@@ -87,14 +88,15 @@ WANTED = 0.05
 
 @dataclass(frozen=True, eq=False)
 class BlockState:
-    """State of the test: labels of units, and the laws of products with them.
+    """State of the test: labels of the G units, and null distributions of products with them.
 
     Attributes
     ----------
     blocks : Blocks
         Units and strata of the samples.
     units : Multiscale
-        Directions (G, S) of the labels of units, and laws at each width.
+        State of the test of the units: directions (G, S) of their labels, and the null
+        distributions of HSIC at each width.
     C : (G, q)
         Orthonormal basis of the covariates, centred within strata.
     h : (G, S)
@@ -165,7 +167,7 @@ class BlockState:
 
     @cached_property
     def drawn(self) -> Float | None:
-        """Directions of the labels, and of N random permutations, (G, N + 1, S)."""
+        """Directions of the labels and N permutations, (G, N + 1, S); None with many units."""
         G, (R, S) = self.blocks.n_units, (N_FUNCTIONS, self.h.shape[1])
         if G > MOST_DRAWN:
             return None
@@ -176,21 +178,21 @@ class BlockState:
 
     @cached_property
     def cumulated(self) -> Float:
-        """Cumulative sums of the functions of ranks, (R, m + 1)."""
+        """Cumulative sums of the R rank functions over ascending ranks, (R, m + 1)."""
         R, m = self.units.ranks.weights.shape[1], self.blocks.units.size
         basis = rank_basis(m, N_FUNCTIONS)[:R]
         return np.concatenate([np.zeros((len(basis), 1)), np.cumsum(basis, axis=1)], axis=1)
 
     @cached_property
     def curve(self) -> Float:
-        """Functions at ascending ranks, (R, m)."""
+        """Values of the R rank functions at ascending ranks, (R, m)."""
         return np.diff(self.cumulated, axis=1)
 
     def means(self, functions: Float, level: Index) -> Float:
-        """Means of functions (R, q) over the samples of units, within strata, (R, G).
+        """Means of R functions over the samples of each unit, centred within strata, (R, G).
 
-        `level` (m,) is the level of each sample, and q for missing values. Covariates are
-        projected out.
+        `functions` (R, q) are their values at the q levels of a feature, and `level` (m,) is the
+        level of each sample, q if its value is missing. Covariates are projected out.
         """
         blocks, (R, q) = self.blocks, functions.shape
         if blocks.n_units * q < blocks.units.size:
@@ -224,9 +226,9 @@ def _law_of_units(labels: LabelDirections, nu: float, G: int) -> Multiscale:
 
 
 def _variances(B: Float, mu: Float, blocks: Blocks, q: int) -> tuple[Float, float, float]:
-    """Coefficients h (G, S) of the variance of products, degrees of freedom, and `regained`.
+    """Coefficients h (G, S), degrees of freedom nu, and factor `regained`, see `BlockState`.
 
-    q is the number of covariates, which leave less of the variance of functions.
+    B (G, S) are the label directions, mu (S,) their weights, and q is the number of covariates.
     """
     n = np.diff(np.append(blocks.starts, blocks.n_units))
     parts = np.add.reduceat(np.square(B), blocks.starts, axis=0)  # |b_s(t)|^2
@@ -258,7 +260,7 @@ def _assignments(B: Float, blocks: Blocks) -> tuple[Index | None, float]:
 
 
 def _arrangements(some: Index, kinds: Index) -> Iterator[Index]:
-    """Yield the units `some` in all orders that differ in their kinds."""
+    """Yield the units `some` in all distinct orders; units of the same kind are interchangeable."""
     if not some.size:
         yield some
         return
@@ -269,7 +271,7 @@ def _arrangements(some: Index, kinds: Index) -> Iterator[Index]:
 
 
 def _log_least(labels: LabelDirections, assignments: Index) -> float:
-    """Logarithm of the share of assignments (N, G) with the same label matrix as the labels."""
+    """Log of the fraction of assignments (N, G) that leave the label matrix unchanged."""
     mu = labels.mu[0]
     inner = np.square(labels.B.T @ labels.B[assignments]) * mu[:, None] * mu  # (N, S, S)
     return float(np.log(np.mean(inner.sum(axis=(1, 2)) >= (1.0 - 1e-9) * (mu @ mu))))
@@ -283,7 +285,7 @@ def _constant_within() -> InputError:
 
 
 def scores_of_blocks(state: BlockState, features: Features) -> FeatureScores:
-    """Scores of all features of a tile."""
+    """Compute the scores of all features of a tile."""
     scores = FeatureScores.empty(len(features.X))
     for a in range(0, len(features.X), HEIGHT):
         rows = slice(a, a + HEIGHT)
@@ -300,7 +302,7 @@ def scores_of_blocks(state: BlockState, features: Features) -> FeatureScores:
 def _means_of(
     state: BlockState, X: Float, missing: Array | None
 ) -> Iterator[tuple[WidthFamily, Float]]:
-    """Yield the family of kernels of each feature of X (c, m), and the means of its functions."""
+    """Yield the kernel family of each feature of X (c, m), and its unit means M (R, G)."""
     order, starts, n_present = sorted_levels(X, missing)
     m = X.shape[1]
     for x, samples, begins_here, n in zip(X, order, starts, n_present.tolist(), strict=True):
@@ -322,7 +324,7 @@ def _means_of(
 
 
 def _of_family(state: BlockState, family: WidthFamily, M: Float) -> FeatureScores:
-    """Scores of c features with kernels of one family, from means M (c, R, G)."""
+    """Scores of c features with the kernels of one family, from their unit means M (c, R, G)."""
     units = state.units
     V = np.square(M) @ state.h  # (c, R, S)
     roots = np.sqrt(np.where(V > 0, V, np.inf))
@@ -343,12 +345,12 @@ def _of_family(state: BlockState, family: WidthFamily, M: Float) -> FeatureScore
 
 
 def _hsic(family: WidthFamily, z: Float, mu: Float) -> Float:
-    """HSIC (n, K, c) at each width, from standardised products z (c, R, S)."""
+    """HSIC (n, K, c) at n feature and K label widths, from standardised products z (c, R, S)."""
     return np.asarray(np.einsum("nr,crk->nkc", family.weights, np.square(z) @ mu.T))
 
 
 def _moments(state: BlockState, family: WidthFamily, M: Float) -> WidthMoments:
-    """Moments of HSIC over the permutations that the blocks allow, from means M (c, R, G)."""
+    """Moments of HSIC over the permutations that the blocks allow, from unit means M (c, R, G)."""
     units, G = state.units, M.shape[2]
     h = state.h @ units.labels.mu[0] / units.labels.mu[0].sum()
     roots = np.sqrt(h)
@@ -378,8 +380,8 @@ def _moments(state: BlockState, family: WidthFamily, M: Float) -> WidthMoments:
 def ratio_moments(one: Float, two: Float, three: Float, nu: float) -> tuple[Float, Float, Float]:
     """Mean, variance and third central moment of ``Q / V``, as in `dhsic.criteria.rank_law`.
 
-    Q is a mixture of chi-squares whose weights have these sums of powers 1, 2 and 3; V has nu
-    degrees of freedom.
+    Q is a mixture of chi-squares; `one`, `two` and `three` are the sums of its weights, of their
+    squares and of their cubes. V has nu degrees of freedom.
     """
     second = (one**2 + 2.0 * two) / (1.0 + 2.0 / nu)
     third = one**3 + 6.0 * one * two + 8.0 * three
@@ -390,7 +392,7 @@ def ratio_moments(one: Float, two: Float, three: Float, nu: float) -> tuple[Floa
 def _permuted(
     state: BlockState, family: WidthFamily, M: Float, roots: Float, moments: WidthMoments
 ) -> float:
-    """Log of the p-value of one feature with means M (R, G), by all or random permutations.
+    """Log p-value of one feature with unit means M (R, G), from all or random permutations.
 
     It is the fraction of permutations whose combined p-value is at most as large as the one of the
     observed labels. `roots` (R, S) are the standard deviations of products.
@@ -444,7 +446,7 @@ class BlockIndependence(AbstractCriterion):
         return True
 
     def read(self, y: Array, covariates: Array | None = None) -> LabelMatrix:
-        """Read the labels of units."""
+        """Read the labels of the samples as labels of the G units."""
         if self.label_kernel == "precomputed":
             raise InputError(
                 f"{self.blocks.options} needs one label per sample, not "
@@ -463,7 +465,7 @@ class BlockIndependence(AbstractCriterion):
         return self.blocks.means(np.ascontiguousarray(C.T)).T
 
     def prepare(self, labels: LabelMatrix, covariates: Array | None = None) -> BlockState:
-        """Prepare the state from labels of units, and covariates of samples."""
+        """Prepare the state from labels of units, and covariates (m, q) of the samples."""
         C = self._of_units(covariates)
         Q = covariate_basis(C, self.blocks.n_units)
         directions = LabelDirections.of(labels, Q, by_ranks=self.label_kernel in ("auto", MIXED))

@@ -45,7 +45,7 @@ def unordered_functions(counts: Float) -> tuple[Float, Float]:
 
 
 def family_of(eigenvalues: Float, state: Multiscale) -> WidthFamily:
-    """Laws of HSIC for a categorical feature with these eigenvalues, (q - 1,)."""
+    """Kernels and null distributions for a categorical feature with these eigenvalues, (q - 1,)."""
     weights = np.stack([eigenvalues, np.ones(eigenvalues.size)])
     nu, each = state.n_samples - state.Q.shape[1], state.matrices
     laws = tuple(DirectLaw.of(row, C, nu) for C in each for row in weights)
@@ -59,7 +59,7 @@ def scores_of_category(state: Multiscale, codes: Index) -> FeatureScores:
     Parameters
     ----------
     state : Multiscale
-        Labels.
+        State of the test, prepared from the labels.
     codes : (m,) int
         Number of the level of each sample, from 0; -1 if it is missing.
     """

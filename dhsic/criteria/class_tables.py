@@ -60,7 +60,7 @@ class ClassTable:
         return ClassTable(counts, n_high, high, low)
 
     def is_skewed(self, values: Float) -> bool:
-        """Whether approximate p-values are wrong in the tail, for a feature with `values` (q,)."""
+        """Whether the approximate p-value of a feature with `values` (q,) is wrong in the tail."""
         n, k = self.counts.sum(), self.members.sum()
         if n - self.counts.max() <= FEW or not 0 < k < n:
             return False  # these variants are handled by `dhsic.criteria.rare`
@@ -68,7 +68,7 @@ class ClassTable:
         return bool(_skewness(centred, self.counts, k / n) ** 2 > LEAST_SKEWNESS)
 
     def tables(self) -> tuple[Float, Float] | None:
-        """Numbers of members of the rarer class with each value, in t tables, (t, q).
+        """Enumerate t tables: numbers of members of the rarer class with each value, (t, q).
 
         Also returns their log probabilities (t,). Tables that are far more improbable than the one
         observed are excluded. Returns None if there are too many tables.
@@ -102,7 +102,7 @@ def _log_choose(n: Float, k: Float) -> Float:
 
 
 def exact_log_p(table: ClassTable, log_p: float, law: Callable[[Float], Float]) -> float:
-    """Exact log p-value of a table.
+    """Exact log p-value: probability of all tables with an approximate p-value as small.
 
     `log_p` is its approximate log p-value; the function `law` computes those of other tables from
     their sums, (t, q).
@@ -155,14 +155,16 @@ def set_skewed(
 
 
 def _skewness(centred: Float, counts: Float, part: Float) -> Float:
-    """Skewness of a feature times that of two classes, divided by the root of the samples, (...).
+    """Product of the skewness of a feature and of two classes, divided by ``n^(1/2)``.
+
+    n is the number of samples. The result has the shape of `part`.
 
     Parameters
     ----------
     centred, counts : (..., q)
         Values of the feature at its levels, of mean 0, and number of samples of each level.
     part : (...)
-        Share of the samples in one class.
+        Fraction of the samples in one class.
     """
     second, third = ((counts * centred**power).sum(axis=-1) for power in (2, 3))
     return np.asarray(third / second**1.5 * (1 - 2 * part) / np.sqrt(part * (1 - part)))

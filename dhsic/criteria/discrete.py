@@ -58,7 +58,10 @@ class LevelForms:
 
     @classmethod
     def of(cls, K: Float, counts: Float, statistic: str) -> LevelForms:
-        """Compute A from the kernels K (c, q, q) between levels, as in `dhsic.hsic.estimated`."""
+        """Compute the matrices A from the kernels K (c, q, q) between levels.
+
+        `statistic` is "biased" or "unbiased", see `dhsic.hsic.estimated`.
+        """
         n = counts.sum(axis=1)[:, None]
         own = np.einsum("cll->cl", K)
         if statistic == "biased":
@@ -85,11 +88,15 @@ class LevelForms:
         return np.asarray(np.sqrt(np.vecdot(n, off + self.diagonal**2)))
 
     def _off_diagonal(self, powers: Float) -> Float:
-        """Sums of the rows over samples, without the diagonal, of `powers` of kappa: (c, q)."""
+        """Row sums over samples, without the diagonal, of entrywise `powers` of kappa, (c, q)."""
         return np.asarray(_times(powers, self.counts) - np.einsum("cll->cl", powers))
 
     def inner(self, U: Float, w: Float, of_diagonal: Float) -> Float:
-        """Inner products ``<C, A>``, (c,), from U (c, q, r), w (r,) and ``Z'c`` (c, q)."""
+        """Inner products ``<C, A>`` with the label matrix ``C = B diag(w) B'``, (c,).
+
+        U (c, q, r) are the sums of B over levels, and `of_diagonal` (c, q) those of the diagonal of
+        C.
+        """
         inner = np.einsum("ckl,ckl->c", self.kappa, _products(U * w, U.transpose(0, 2, 1)))
         return np.asarray(inner + np.vecdot(self.delta, of_diagonal))
 
@@ -123,9 +130,10 @@ class LevelForms:
         return np.stack(second, axis=1), np.stack([*third, quadratic, trace], axis=1)
 
     def projected_traces(self, T: Float, S: Float) -> tuple[Float, Float, Float]:
-        """Traces of ``R A R``, its square and its cube, (c,), from T (c, q, p), S (c, q, p, p).
+        """Traces of ``R A R``, its square and its cube, (c,) each; for R see the module docstring.
 
-        They are computed as ``tr (A - Q Q' A)^k``, expanded.
+        T (c, q, p) are the sums of the rows Q_i of the covariate basis over each level, and S
+        (c, q, p, p) the sums of ``Q_i Q_i'``. The traces are those of ``(A - Q Q' A)^k``, expanded.
         """
         n, delta, X = self.counts[..., None], self.delta[..., None], np.zeros_like(T)
         own, power, between = np.einsum("cll->cl", self.kappa), np.ones_like(T[..., :1]), []

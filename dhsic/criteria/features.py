@@ -37,10 +37,11 @@ FEW_VALUES = 64
 class Levels:
     """Levels (distinct values) of c features with q levels each.
 
-    `which` (c,) are the positions of the features; `values` (q, c) and `counts` (c, q) are those of
-    the levels, and `along` (c, q, k) are sums of the directions over the samples of each level.
-    `sampled` are the counts among the samples that medians are computed from. Samples with a
-    missing value belong to no level; `absent` (c, k) are the sums over them.
+    `which` (c,) are the positions of the features, `values` (q, c) the values of the levels,
+    `counts` (c, q) their numbers of samples, and `along` (c, q, k) the sums of the directions over
+    these samples. `sampled` (c, q) are the counts among the samples that medians are computed from.
+    Samples with a missing value belong to no level; `absent` (c, k) are the sums of the directions
+    over them.
     """
 
     which: Index
@@ -91,7 +92,10 @@ class Features:
 
     @cached_property
     def missing_sums(self) -> tuple[Float, Float] | None:
-        """Sums of directions over the missing samples, (c, k), and their number, (c,)."""
+        """Sums of the directions over missing samples, (c, k), and their number, (c,).
+
+        A sample is missing for a feature if it has no value.
+        """
         if self.missing is None:
             return self.coded_missing
         return self.directions.times(self.missing.astype(np.float64)), self.missing.sum(axis=1)
@@ -108,7 +112,7 @@ class Features:
 
     @cached_property
     def squares(self) -> Float:
-        """Squares of the values, (c, m)."""
+        """Squares of the feature values, (c, m)."""
         return np.square(self.X)
 
     @cached_property
@@ -123,7 +127,7 @@ class Features:
 
     @cached_property
     def levels(self) -> list[Levels]:
-        """Levels of the features with few values, in batches of equal numbers of levels."""
+        """Levels of the features with few values, batched by number of levels."""
         if self.coded is not None:
             return [self.coded]
         batches, stride = [], -(-self.X.shape[1] // MEDIAN_SAMPLES)
@@ -231,9 +235,9 @@ def medians_of_levels(values: Float, counts: Float) -> Float:
 
 
 def _median(s: Float, first: int, end: int) -> float:
-    """Median squared distance between sorted values s, over pairs of given ranks.
+    """Median squared distance over the pairs of sorted values s with ranks `first` to ``end - 1``.
 
-    Pairs are ranked by distance; those of ranks `first` to ``end - 1`` count.
+    Pairs are ranked by distance, from 0.
     """
     low, high = first + (end - first - 1) // 2, first + (end - first) // 2
     below = _distance(s, low)
@@ -264,5 +268,5 @@ def _n_within(s: Float, t: float) -> int:
 
 
 def _ends(s: Float, t: float) -> Index:
-    """For each of the sorted values s, the position of the last value that is at most t larger."""
+    """Position of the last value that is at most t larger, for each of the sorted values s."""
     return np.searchsorted(s, s + t, side="right") - 1

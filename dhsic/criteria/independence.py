@@ -90,7 +90,7 @@ class Permuted:
 
     @staticmethod
     def of(labels: LabelMatrix, covariates: Array | None) -> Permuted:
-        """Compute ``C = R L R``, L after covariates are projected out; in low rank if L is.
+        """Compute ``C = R L R``: L with covariates projected out, in low rank if L has low rank.
 
         Raises an error if covariates explain all of L. Omitted directions change HSIC by at most
         their trace times ``||A||``; HSIC of permuted labels has standard deviation ``2^(1/2) ||C||
@@ -111,7 +111,7 @@ class Permuted:
 
     @cached_property
     def missingness(self) -> MissingnessTest | None:
-        """Test whether missing values depend on labels; None if labels have too many directions."""
+        """Test whether missing values depend on the labels; None if C has too many directions."""
         if not isinstance(self.C, LowRankSymmetric):
             return None
         return MissingnessTest(self.C.F * np.sqrt(np.abs(self.C.weights)))
@@ -287,7 +287,7 @@ class Independence(AbstractCriterion):
         residuals: Sequence[Float],
         covariances: Sequence[ResidualCovariance],
     ) -> Permuted | Multiscale:
-        """Add to `state` the covariances of labels that are residuals (m, n) of each target.
+        """Add to `state` the covariances of labels that are the residuals (m, n) of each target.
 
         If the label matrix has too many directions, samples are treated as exchangeable.
         """
@@ -397,7 +397,7 @@ class Independence(AbstractCriterion):
         missing: Mask | None,
         ratios: Float | None,
     ) -> Float:
-        """Score and HSIC of one feature x (m,), for many values, or labels that are not low-rank.
+        """Score and HSIC, (2,), of one feature x (m,) with many values, or if C is not of low rank.
 
         Samples in the mask `missing` (m,) are excluded. The result agrees with `hsic_test`, unless
         labels are residuals of related samples, with variance ratios (2, r).

@@ -43,7 +43,7 @@ PAIRS = 3
 
 @dataclass(frozen=True, eq=False)
 class ScaledLabels:
-    """Low-rank label matrix L, the divisor of kernel sums, and weights if values are missing."""
+    """State of a criterion: low-rank label matrix L, divisor of kernel sums, sample weights."""
 
     L: LowRankSymmetric
     divisor: float
@@ -135,7 +135,7 @@ class AbstractKernelCriterion(AbstractCriterion):
     def of_width(
         self, sigma: Float, state: ScaledLabels, features: Features, place: slice
     ) -> Float:
-        """Scores with the kernel widths `sigma` (c,); other parameters are as in `columns`."""
+        """Compute scores (c,) for kernel widths `sigma` (c,); other parameters as in `columns`."""
 
     @property
     def leaves_missing_out(self) -> bool:

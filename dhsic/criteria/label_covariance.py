@@ -31,7 +31,7 @@ NOTHING = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class LabelCovariance:
-    """Covariances of the residuals of each target, and their parts of the label directions.
+    """Covariances of the residuals of each target, and how much of each direction they explain.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class LabelCovariance:
 
     @staticmethod
     def of_directions(variance: AbstractProductVariance) -> LabelCovariance:
-        """Create it from the variance of products with the directions themselves."""
+        """Create the correction from the variance of products with the directions themselves."""
         return LabelCovariance((variance,), np.eye(variance.n_directions))
 
     def ratios(self, of_targets: Float) -> Float:

@@ -6,7 +6,7 @@ non-monotone shapes. Coordinates in two or three dimensions use products of such
 weight of a product under a Gaussian kernel on all coordinates is the product of the weights.
 Classes keep their kernel (JMLR eq. 17 to 19). Integers that may be class numbers or measurements
 (`dhsic.kernels.label_parts.MixedTarget`) have two kinds of label matrices: those of functions of
-ranks, and one with equal weights for all functions of the classes, which has the share
+ranks, and one with equal weights for all functions of the classes, whose p-value has the weight
 `CLASS_SHARE`. Several targets are scaled alike: the label matrix of each target has norm 1.
 """
 
@@ -159,9 +159,9 @@ def weighted_directions(labels: LabelMatrix, p: Float, Q: Float) -> LabelDirecti
 
 
 def _of_part(part: LabelPart, Q: Float, *, by_ranks: bool) -> tuple[Float, Float, Float] | None:
-    """Directions (m, S), weights (K, S) and shares (K,) for one part of the labels.
+    """Directions (m, S), weights (K, S) and shares (K,) of one part of the labels.
 
-    Returns None if it has too many directions.
+    For these see `LabelDirections`. Returns None if the part has too many directions.
     """
     if isinstance(part, CensoredTarget):
         return _of_scores(part, Q)
@@ -236,7 +236,7 @@ def _of_both(part: MixedTarget, Q: Float) -> tuple[Float, Float, Float]:
 def _with_classes(
     of_ranks: tuple[Float, Float, Float], F: Float, Q: Float
 ) -> tuple[Float, Float, Float]:
-    """Add a label matrix of all functions of classes, F (m, n), to those of functions of ranks."""
+    """Add a label matrix of all functions of classes, F (m, n), to the result `of_ranks`."""
     B, mu, shares = of_ranks
     more, _ = orthonormal_columns(F, np.column_stack([Q, B]), LEAST_LEFT)
     S = B.shape[1] + more.shape[1]
@@ -248,7 +248,7 @@ def _with_classes(
 
 
 def _of_kernel(L: LowRankSymmetric, Q: Float) -> tuple[Float, Float, Float]:
-    """Directions, weights and shares of a low-rank label matrix, by its eigenvectors."""
+    """Directions, weights and shares from the eigenvectors of a low-rank label matrix."""
     F = L.F - Q @ (Q.T @ L.F)
     values, vectors = np.linalg.eigh((F * np.sqrt(L.weights)).T @ (F * np.sqrt(L.weights)))
     before = float(np.abs(L.weights @ np.square(L.F).sum(axis=0)))

@@ -43,10 +43,10 @@ def scores_of_levels(
 ) -> FeatureScores:
     """Scores of features with two or three values, from sums of directions over their levels.
 
-    `place` are the columns of the state's directions among the directions of all runs. The second
-    function of three levels is used only if each level has enough samples, also of the rarer of two
-    classes: a genotype that is expected in one case tells nothing of dominance. `variance_ratios`
-    (c, 2, t) are those of `Features`.
+    `place` is the range of columns of `Features.directions` that are the directions of `state`. The
+    second function of three levels is used only if each level has enough samples, also of the rarer
+    of two classes: a genotype with one expected case is not informative about dominance.
+    `variance_ratios` (c, 2, t) are those of `Features`.
     """
     place = slice(None) if place is None else place
     counts, values, along = some.counts, some.values.T, some.along[..., place]
@@ -160,10 +160,10 @@ def scores_with_functions(
 
 
 def shapes_of_levels(functions: Float, table: Float) -> Float:
-    """Shapes of the dependence on features with two or three levels, by number, (c,).
+    """Shapes of the dependence on features with two or three levels, positions in `SHAPES`, (c,).
 
-    As for other features (`dhsic.criteria.multiscale.shapes_of`), a dependence turns if it goes
-    back by more than a part of what it rises, so a recessive effect is monotone.
+    As for other features (`dhsic.criteria.multiscale.shapes_of`), a dependence is turning if its
+    fall exceeds a fraction (`GOES_BACK`) of its rise, so a recessive effect is monotone.
     """
     if functions.shape[1] == 1:
         return np.ones(len(functions))
@@ -195,7 +195,7 @@ def _set_rare(
 
 
 def _rare_law(state: Multiscale, k: int, carriers: Carriers) -> RareLaw | None:
-    """Law of HSIC for variants with these numbers of carriers, for label matrix k."""
+    """Null distribution of HSIC with label matrix k, for variants with these carriers."""
     with _DRAWING:
         if (k, carriers) not in state.laws:
             code, *numbers = carriers

@@ -139,7 +139,7 @@ def class_means(features: Features, classes: Classes, place: slice) -> Float:
 
 
 def class_moments(features: Features, classes: Classes, place: slice) -> ClassMoments:
-    """Moments of c features within n classes.
+    """Means and variances of c features within n classes.
 
     Variances are computed from sums of squares. If these nearly cancel, they are computed from
     deviations, in a second pass over the tile. A variance that is not larger than rounding errors

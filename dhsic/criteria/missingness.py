@@ -59,7 +59,7 @@ class ClassCounts:
 
     @staticmethod
     def of(F: Float) -> ClassCounts | None:
-        """Find the classes, which are samples with equal rows of F.
+        """Find the classes, the sets of samples with equal rows of F.
 
         Returns None if class counts cannot be computed from sums.
         """
@@ -97,7 +97,7 @@ class MissingnessTest:
 
     @cached_property
     def _bases(self) -> list[tuple[Float, float]]:
-        """Maps (r, s) to s orthonormal directions, each with its minimum number of missing values.
+        """Matrices (r, s) from F to s orthonormal directions, each with its minimum missing number.
 
         The first map has the most directions; maps with fewer directions need fewer samples.
         """
@@ -111,7 +111,7 @@ class MissingnessTest:
         return bases
 
     def log10_p(self, sums: Float, n: Float) -> Float:
-        """``-log10 p`` of features, (c,); 0 if too few samples are missing for a test.
+        """Compute ``-log10 p`` of features, (c,); 0 if too few samples are missing for a test.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class MissingnessTest:
         return log10_p
 
     def _of_classes(self, groups: ClassCounts, sums: Float, n: Float) -> Float:
-        """``-log10 p`` from the numbers of missing values in each class, (c,)."""
+        """Compute ``-log10 p`` from the numbers of missing values in each class, (c,)."""
         from scipy.stats import hypergeom  # imported here because it loads slowly
 
         sizes, m = groups.sizes, len(self.F)

@@ -45,7 +45,7 @@ ALL = -1e-12
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """Correction of log p-values by Pearson's type III distribution, from a table."""
+    """Correction of log p-values of Pearson's type III distribution, from a table."""
 
     skewness: Float  # (k,), ascending
     table: Float  # (k, len(Z))
@@ -90,7 +90,7 @@ class Correction:
 
 
 def _between(table: Float, row: Float, place: Float) -> Float:
-    """Interpolate a table (a, b) linearly in rows and places, (c,) each, between its entries."""
+    """Interpolate a table (a, b) linearly at fractional rows and columns, (c,) each."""
     i = np.minimum(row.astype(np.int64), table.shape[0] - 2)
     j = np.minimum(place.astype(np.int64), table.shape[1] - 2)
     u, v = row - i, place - j

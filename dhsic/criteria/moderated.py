@@ -119,7 +119,7 @@ class LogOdds(AbstractModerated):
 
 
 def _moderated(classes: Classes, columns: Float) -> tuple[Float, Prior]:
-    """Moderated t, (s,), and the prior."""
+    """Compute the moderated t, (s,), and the prior of the variances."""
     difference, variances = columns
     degrees = _degrees(classes)
     prior = fit_prior(variances, degrees)
@@ -139,7 +139,7 @@ def _unscaled(classes: Classes) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Prior of the variances of features: ``s_0^2`` (`variance`), ``f_0`` degrees of freedom."""
+    """Prior distribution of feature variances: ``s_0^2`` (`variance`) and ``f_0`` (`degrees`)."""
 
     degrees: float
     variance: float
@@ -195,7 +195,11 @@ def inverse_trigamma(y: float) -> float:
 
 
 def log_odds(t: Float, degrees: float, v: float, v0: float, proportion: float) -> Float:
-    """B-statistic of moderated t, (s,); if `degrees` is infinite, its limit."""
+    """Compute the B-statistic of the moderated t, (s,).
+
+    Its equation, with f = `degrees`, is in `dhsic.criteria.moderated`. If `degrees` is infinite,
+    the result is the limit.
+    """
     r = (v + v0) / v
     square = np.square(t)
     if np.isinf(degrees):

@@ -65,7 +65,7 @@ PART_OF_SHAPE, GOES_BACK = 9.0, 0.4
 
 @dataclass(frozen=True, eq=False)
 class WidthFamily:
-    """Kernels and laws of HSIC with n kernels for features of one kind, and weights of p-values.
+    """Family of n kernels for features of one kind, with laws of HSIC and weights of p-values.
 
     `widths` are those of the kernels on ranks or levels; a last kernel may be on distances from the
     middle rank. `weights` (n, R) are the weights of the R functions for each kernel. `laws` (n K)
@@ -119,7 +119,7 @@ class WidthMoments:
 
     @staticmethod
     def empty(n: int, K: int, c: int) -> WidthMoments:
-        """Create arrays to fill."""
+        """Create uninitialised arrays for n widths, K label matrices and c features."""
         return WidthMoments(*(np.empty((n, K, c)) for _ in range(3)))
 
     def take(self, which: Index) -> WidthMoments:
@@ -132,7 +132,7 @@ class WidthMoments:
         return WidthMoments(*(np.repeat(values, c, axis=2) for values in each))
 
     def scaled(self, part: Float) -> WidthMoments:
-        """Moments if samples with a value have a fraction `part` (K, c) of the labels' variance."""
+        """Moments for samples with a fraction `part` (K, c) of the labels' variance."""
         return WidthMoments(self.mean * part, self.spread * part, self.skewness)
 
     def spread_by(self, ratios: Float) -> WidthMoments:
@@ -142,7 +142,7 @@ class WidthMoments:
 
 @dataclass(frozen=True, eq=False)
 class Multiscale:
-    """State of the test at several widths: labels, and laws for each kind of features."""
+    """State of the test at several widths: labels, and null distributions by kind of feature."""
 
     labels: LabelDirections
     Q: Float  # (m, p), orthonormal basis of ``[1, covariates]``
@@ -192,7 +192,7 @@ class Multiscale:
 
     @property
     def K(self) -> int:
-        """Number of label matrices K."""
+        """Number K of label matrices."""
         return len(self.labels.mu)
 
     @cached_property
@@ -229,7 +229,7 @@ class Multiscale:
 
     @cached_property
     def rarer_share(self) -> float:
-        """Share of the samples in the rarer of two classes; 0.5 for other labels."""
+        """Fraction of the samples in the rarer of two classes; 0.5 for other labels."""
         if self.two_classes is None:
             return 0.5
         is_low = self.labels.B[:, 0] < sum(self.two_classes) / 2
@@ -237,7 +237,7 @@ class Multiscale:
 
     @cached_property
     def missingness(self) -> MissingnessTest:
-        """Test whether missing values depend on the labels."""
+        """Test of whether missing values depend on the labels."""
         return MissingnessTest(self.labels.B)
 
     @cached_property
@@ -261,7 +261,7 @@ class Multiscale:
 
     @cached_property
     def basis(self) -> Float:
-        """Functions of ranks, (R, m)."""
+        """Values of the R rank functions at all ranks, (R, m)."""
         return rank_basis(self.n_samples, N_FUNCTIONS)
 
     @cached_property
@@ -273,7 +273,7 @@ class Multiscale:
 
     @cached_property
     def untied_tables(self) -> tuple[TailTable, ...]:
-        """Tables of the laws of features without ties, by standardised HSIC."""
+        """Tables of log p-values by standardised HSIC for features without ties, one per law."""
         skewness = self.moments(self.untied).skewness[..., 0]  # (n, K)
         laws = [law for law in self.ranks.laws if isinstance(law, WidthLaw)]  # all of them
         by_law = zip(laws, skewness.T.ravel(), strict=True)
@@ -281,12 +281,12 @@ class Multiscale:
 
     @cached_property
     def _cumulated(self) -> Float:
-        """Cumulative sums of the functions over ranks, (R, m + 1)."""
+        """Cumulative sums of the rank functions over ranks, (R, m + 1)."""
         zeros = np.zeros((len(self.basis), 1))
         return np.concatenate([zeros, np.cumsum(self.basis, axis=1)], axis=1)
 
     def functions_between(self, edges: Index) -> tuple[Float, Float]:
-        """Means of the R functions over the ranks between edges (c, q + 1), (c, R, q).
+        """Average the R functions over the ranks between `edges` (c, q + 1): (c, R, q).
 
         Also returns the numbers of ranks between edges, (c, q).
         """
@@ -295,7 +295,7 @@ class Multiscale:
         return sums / np.maximum(counts, 1)[:, None, :], counts.astype(np.float64)
 
     def moments(self, sums: PatternSums) -> WidthMoments:
-        """Moments under independence for each label matrix, from sums over kernel matrices."""
+        """Moments of HSIC under independence for each label matrix, from `PatternSums`."""
         by_null = [null.moments(sums.trace, sums.second, sums.third) for null in self.nulls]
         mean, variance, skewness = (
             np.stack([np.asarray(getattr(each, name)).T for each in by_null], axis=1)
@@ -304,7 +304,7 @@ class Multiscale:
         return WidthMoments(mean, np.sqrt(variance), skewness)
 
     def label_parts(self, diagonal: Float, totals: Float, n: Float) -> Float:
-        """Fraction of the trace of label matrices from the samples with a value, (K, c).
+        """Fraction (K, c) of the trace of each label matrix that comes from samples with a value.
 
         The label matrices are centred over these samples.
 
@@ -324,7 +324,7 @@ class Multiscale:
 
 @dataclass(frozen=True, eq=False)
 class FeatureScores:
-    """Test results of c features, (c,) each."""
+    """Test results of c features, (c,) each; `shape` are positions in `SHAPES`."""
 
     log_p: Float
     hsic: Float
@@ -358,7 +358,8 @@ def tails(
 ) -> Float:
     """Log p-values of HSIC at each width, (n, K, c); 0 if HSIC does not vary.
 
-    T (n, K, c) is HSIC. If all features have the same skewness, `tables` of the laws may be given.
+    T (n, K, c) is HSIC. If all features have the same skewness, `tables` of the laws may be passed,
+    which are faster.
     """
     times = regained(state.Q)
     std = moments.spread * times
@@ -376,9 +377,9 @@ def tails(
 
 
 def concentration_of(state: Multiscale, moments: WidthMoments) -> Float:
-    """Difference of skewness between the widest and narrowest width, (c,), from 0 to 1.
+    """Difference between the skewness of HSIC at the widest and at the narrowest width, (c,).
 
-    It is relative to that of features without ties.
+    It is a fraction, from 0 to 1, of this difference for features without ties.
     """
     free, narrowest = state.moments(state.untied).skewness[:, 0, 0], len(state.ranks.widths) - 1
     span = free[0] - free[narrowest]
@@ -399,7 +400,7 @@ def combined_scores(
 
     T (n, K, c) is HSIC, and `moments` are its moments. `concentration` (c,) is the result of
     `concentration_of`; it interpolates between the calibrations of `state.single` and `family`.
-    `shape` (c,) is passed on.
+    `shape` (c,) is copied to the result.
     """
     n, K, c = log_p.shape
     by_law = log_p.transpose(1, 0, 2).reshape(n * K, c)

@@ -112,7 +112,7 @@ class NullOf:
         return NullOf(m, size, trace, *times)
 
     def moments(self, trace: Any, second: Float, third: Float, size: float = 1.0) -> Moments:
-        """Moments from the trace of A, and from sums `second` (..., 2) and `third` (..., 5).
+        """Moments of HSIC from the trace of A, and its sums `second` (..., 2) and `third` (..., 5).
 
         The sums (see `sums_over`) are those of ``A / size`` after its trace is removed; with this
         scale their cubes do not overflow.
@@ -144,7 +144,8 @@ def moments_permuted(C: Symmetric, A: Symmetric) -> Moments:
 def _without_trace(A: Symmetric) -> tuple[Symmetric, float, float]:
     """Normalise A to ``A / ||A||`` minus a multiple of H, so that its trace is 0.
 
-    Returns it, the trace before, and ``||A||``. With this scale, cubes are finite.
+    Returns this matrix, the trace of ``A / ||A||``, and ``||A||``. With this scale, cubes are
+    finite.
     """
     size = A.norm or 1.0
     diagonal = A.diagonal / size
@@ -175,7 +176,7 @@ def coefficients(order: int, m: int) -> Float:
 
 @cache
 def _products(order: int) -> dict[int, Array]:
-    """Sums of ``v v'`` over partitions into k samples, by k; v are the Moebius coefficients."""
+    """Sums of ``v v'`` over partitions into k samples, by k; v are their Moebius coefficients."""
     products: dict[int, Array] = {}
     for cells in _partitions(2 * order):
         k = max(cells) + 1
@@ -200,7 +201,10 @@ def _partitions(n: int, start: Partition = ()) -> Iterator[Partition]:
 
 
 def _pattern(ends: list[int]) -> tuple[int, int] | None:
-    """Numbers of vertices and loops of a graph; None if its sum is 0. Pairs of ends are edges."""
+    """Numbers of vertices and loops of a graph; None if its sum is 0.
+
+    The edges of the graph are the successive pairs of `ends`.
+    """
     edges = list(zip(ends[::2], ends[1::2], strict=True))
     loops = [a for a, b in edges if a == b]
     alone = [v for v in ends if ends.count(v) == 1]  # a sum of rows
@@ -261,14 +265,14 @@ def log_tail(z: Float, skewness: Float) -> Float:
 
 
 def log_of_tail(tail: Float, rest: Float) -> Float:
-    """Logarithm of a tail probability, given it and 1 minus it; accurate where it is almost 1."""
+    """Logarithm of a tail probability, accurate near 1; `rest` is 1 minus `tail`."""
     with np.errstate(divide="ignore"):
         of_tail, of_rest = np.log(tail), np.log1p(-rest)
     return np.where(of_tail < np.log(0.5), of_tail, of_rest)
 
 
 def p_of_normal(observed: float, variance: float) -> float:
-    """Upper tail probability of a normal distribution with mean 0."""
+    """Upper tail probability at `observed` of a normal distribution with mean 0."""
     if variance <= 0.0:
         return 1.0 if observed <= 0.0 else 0.0
     return float(ndtr(-observed / np.sqrt(variance)))

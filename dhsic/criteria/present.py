@@ -66,7 +66,7 @@ class PresentWeights:
         return U, counts
 
     def of_samples(self, F: Float, present: Mask) -> tuple[Float, Float]:
-        """Weighted rows of F for the n samples in the mask `present` (m,), (n, r); weights (n,)."""
+        """Weighted rows of F, (n, r), and weights, (n,), of the n samples in `present` (m,)."""
         F = F[present]
         if self.classes is None:
             weights = np.full(len(F), self.n_samples / len(F))
@@ -79,7 +79,7 @@ class PresentWeights:
         return F * weights[:, None], weights
 
     def _of_classes(self, n: Float) -> Float:
-        """Weight of each sample of a class, (c, k), from numbers of samples with a value, n (c, k).
+        """Weights (c, k) of samples by class, from the numbers n (c, k) of samples with a value.
 
         If a class has no such sample, all weights of the feature are 0.
         """

@@ -9,10 +9,10 @@ include those in Q. For one function and one direction this is the F distributio
 on T, so moments of T are those of Q divided by those of V. `WidthLaw` computes the tail of T for
 the exact mean, variance and skewness over permutations.
 
-p-values of several widths are combined by ``T = sum_w share_w cot(pi p_w / 2)``. T is half-Cauchy
-if all p-values are equal, and nearly half-Cauchy in the tail for any dependence between them (Liu
-and Xie, 2020; Liu, Meng and Pillai, 2025). Outside the tail it is corrected by a table from normal
-draws (`Calibration`).
+p-values of several widths are combined by ``T = sum_w share_w cot(pi p_w / 2)``, with weights
+``share_w`` of sum 1. T is half-Cauchy if all p-values are equal, and nearly half-Cauchy in the tail
+for any dependence between them (Liu and Xie, 2020; Liu, Meng and Pillai, 2025). Outside the tail it
+is corrected by a table from normal draws (`Calibration`).
 """
 
 from __future__ import annotations
@@ -144,13 +144,13 @@ def _correction(weights: tuple[float, ...], mu: tuple[float, ...], nu: int) -> C
 
 @dataclass(frozen=True, eq=False)
 class WidthLaw:
-    """Law of HSIC under independence, for one kernel width of features and one of labels."""
+    """Null distribution (law) of HSIC, for one kernel width of features and one of labels."""
 
     correction: Correction
 
     @staticmethod
     def of(weights: Float, C: LowRankSymmetric, nu: int) -> WidthLaw:
-        """Create the law for functions with these weights, (R,), and the label matrix C.
+        """Create the law for rank functions with weights (R,) and the label matrix C.
 
         `nu` is the number of samples minus 1 and minus the number of covariates.
         """
@@ -174,7 +174,7 @@ class WidthLaw:
 
 @dataclass(frozen=True, eq=False)
 class DirectLaw:
-    """Law like `WidthLaw` that is computed for each value, for kernels that few features share.
+    """Law of HSIC like `WidthLaw`, computed without a table, for kernels of few features.
 
     `terms` are the eigenvalues of the mixture, and `nu` its degrees of freedom.
     """
@@ -184,13 +184,13 @@ class DirectLaw:
 
     @staticmethod
     def of(weights: Float, C: LowRankSymmetric, nu: int) -> DirectLaw:
-        """Create the law for functions with these weights, (R,), and the label matrix C."""
+        """Create the law for functions with weights (R,) and the label matrix C."""
         mu = np.linalg.eigvals((C.F.T @ C.F) * C.weights).real
         terms = _merged(np.multiply.outer(weights, mu[mu > NOTHING * mu.max()]).ravel())
         return DirectLaw(terms / terms.max(), max(nu, 2 * terms.size))
 
     def log_p(self, z: Float, skewness: Float) -> Float:
-        """Log p-values, (c,), see `WidthLaw.log_p`."""
+        """Log p-values, (c,), as in `WidthLaw.log_p`."""
         moments = RatioMoments.of(self.terms, self.nu)
         ordinary = log_tail(z, np.full(z.size, moments.skewness))
         exact = log_ratio_tail(self.terms, self.nu, moments.mean + moments.std * z)
@@ -259,7 +259,7 @@ def _drawn_squares(R: int, S: int, nu: int, root: Float) -> Iterator[Float]:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Calibration of combined p-values: frequency under independence, divided by the value."""
+    """Calibration of combined p-values: frequency under independence over the p-value."""
 
     ratios: Float  # ratios at the p-values `GRID`
 
@@ -271,10 +271,10 @@ class Calibration:
         shares: Float,
         nu: int,
     ) -> Calibration:
-        """Calibrate by normal draws of Z, divided by the norms of the vectors that contain them.
+        """Estimate the calibration from draws of Z, entries of normal vectors scaled to equal norm.
 
         The p-value of a single width is uniform, so the deviation of its draws from uniform is
-        subtracted, for the width with the largest share. This halves the sampling error.
+        subtracted, for the width with the largest weight. This halves the sampling error.
 
         Parameters
         ----------

@@ -40,9 +40,9 @@ ROWS = 8
 
 
 def scores_of(state: Multiscale, features: Features, place: slice) -> FeatureScores:
-    """Scores of all features of a tile.
+    """Compute the scores of all features of a tile.
 
-    `place` are the columns of the state's directions among the directions of all runs.
+    `place` is the range of columns of `features.directions` that are the directions of `state`.
     """
     if features.coded is not None:
         return scores_of_levels(state, features.coded, place, features.variance_ratios)
@@ -110,12 +110,12 @@ class OrderedBlock:
         return scores
 
     def _sizes(self, j: int) -> Index:
-        """Number of samples at each level of feature j."""
+        """Numbers of samples at the levels of feature j, (q,)."""
         begins = np.flatnonzero(self.starts[j])
         return np.diff(np.append(begins, self.n[j]))
 
     def _levels(self, which: Index) -> Levels:
-        """Two or three levels of the features `which`, with sums of all directions over each level.
+        """Levels (two or three) of the features `which`, with sums of all directions over them.
 
         If a feature has more values, all but the most frequent value are rare, and are merged.
         """
@@ -144,7 +144,7 @@ class OrderedBlock:
         return Levels(np.arange(which.size), values, counts, along, counts, absent)
 
     def _of_ranks(self, which: Index, tied: Array) -> FeatureScores:
-        """Scores of the features `which`, with many values; `tied`: mask of those with ties."""
+        """Scores of features `which` with many values; the mask `tied` marks ties."""
         state, family = self.state, self.state.ranks
         table, part = self._table(which, tied)
         per_function = np.square(table) @ state.labels.mu.T  # (c, R, K)
@@ -167,7 +167,7 @@ class OrderedBlock:
         return combined_scores(state, family, log_p, T, moments, concentration, shape)
 
     def _moments(self, which: Index, tied: Array, explained: Float | None) -> WidthMoments:
-        """Moments under independence, over all samples, for n widths and K label matrices.
+        """Moments of HSIC under independence, over all samples, (n, K, c).
 
         `explained` are the products of `_explained`; None without covariates.
         """
@@ -183,7 +183,7 @@ class OrderedBlock:
         return moments
 
     def _table(self, which: Index, tied: Array) -> tuple[Float, Float]:
-        """Tables C (c, R, S); fraction of the labels' variance in the samples present, (K, c)."""
+        """Tables C (c, R, S), and fractions (K, c) of the labels' variance that is present."""
         state, m = self.state, self.state.n_samples
         table, totals = self._products(which, tied, state.labels.B)
         if self.variance_ratios is not None and state.covariance is not None:
@@ -206,12 +206,12 @@ class OrderedBlock:
         return spread_ratios(c, noise, self.state.ranks.weights)
 
     def _explained(self, which: Index, tied: Array) -> Float:
-        """Products of functions and the basis of covariates, divided by ``sqrt(m)``, (c, R, p)."""
+        """Products of rank functions and the covariate basis over ``sqrt(m)``, (c, R, p)."""
         Q = self.state.Q - self.state.Q.mean(axis=0)
         return np.asarray(self._products(which, tied, Q)[0] / np.sqrt(self.state.n_samples))
 
     def _products(self, which: Index, tied: Array, D: Float) -> tuple[Float, Float]:
-        """Products of functions with directions D (m, k), (c, R, k), and sums of D, (c, k).
+        """Products (c, R, k) of rank functions with directions D (m, k), and sums of D, (c, k).
 
         The directions are centred over the samples with a value; the sums are over these samples.
         """
@@ -276,7 +276,7 @@ class OrderedBlock:
     def _set_tied(
         self, moments: WidthMoments, which: Index, tied: Index, explained: Float | None
     ) -> None:
-        """Set the moments of features with ties."""
+        """Set the `moments` of features with ties, at the positions `tied` of `which`, in place."""
         if not self.tie_sums:
             self.tie_sums.extend(self._sums_of_ties(which, tied, explained))
         for at, sums in self.tie_sums:
@@ -287,9 +287,9 @@ class OrderedBlock:
     def _sums_of_ties(
         self, which: Index, tied: Index, explained: Float | None
     ) -> Iterator[tuple[Index, PatternSums]]:
-        """Sums of features with ties, in batches with similar numbers of levels.
+        """Yield positions and `PatternSums` of features with ties, by similar numbers of levels.
 
-        They follow from the ties and the covariates; the labels do not matter.
+        The sums follow from the ties and the covariates; the labels do not matter.
         """
         state, m = self.state, self.state.n_samples
         edges = [self._edges(int(j)) for j in which[tied]]
@@ -307,7 +307,7 @@ class OrderedBlock:
             yield at, sums
 
     def _edges(self, j: int) -> Index:
-        """Edges of the levels of feature j, at most 64, among the ranks of all samples."""
+        """Ranks at which the levels of feature j begin and end, for at most 64 levels."""
         m, n = self.state.n_samples, int(self.n[j])
         begins = np.append(np.flatnonzero(self.starts[j]), n)
         if len(begins) - 1 > MOST_LEVELS:
@@ -318,7 +318,7 @@ class OrderedBlock:
 
 
 def _places(n: int, m: int) -> Index:
-    """Ranks of n samples, spread evenly over the ranks of m samples."""
+    """Positions of n ranks, spread evenly over m ranks, (n,)."""
     return ((np.arange(n) + 0.5) * m / n).astype(np.int64)
 
 

@@ -43,10 +43,10 @@ Carriers = tuple[int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class RareLaw:
-    """Law of standardised HSIC: ascending values, and the fraction of carrier sets that reach each.
+    """Law of standardised HSIC: ascending values `z`, and the probability `reach` of at least each.
 
-    `skewness` is the skewness over all permutations; `n_sets` is the number of possible carrier
-    sets.
+    The probability is over random sets of carriers. `skewness` is the skewness over all
+    permutations; `n_sets` is the number of possible carrier sets.
     """
 
     z: Float

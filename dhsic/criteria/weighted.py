@@ -70,7 +70,7 @@ NOTHING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class WeightedSamples:
-    """State of the test: probabilities of the samples, labels, and laws by kind of feature.
+    """State of the test: sample probabilities, labels, and null distributions by kind of feature.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class WeightedSamples:
         return replace(self, p=self.p[present] / size, labels=replace(self.labels, B=B), Q=Q)
 
     def family(self, n_levels: int) -> WidthFamily:
-        """Kernels and laws for features with this number of distinct values."""
+        """Kernels and null distributions for features with `n_levels` distinct values."""
         if n_levels > 3:
             return self.ranks
         return self.levels if n_levels == 3 else self.single
@@ -138,7 +138,7 @@ class WeightedSamples:
 
 @dataclass(frozen=True, slots=True)
 class WeightedScore:
-    """Test of one feature: log p-value, HSIC, width, and number of the shape."""
+    """Test of one feature: log p-value, HSIC, width, and shape as a position in `SHAPES`."""
 
     log_p: float = 0.0
     hsic: float = 0.0
@@ -198,7 +198,7 @@ class WeightedIndependence(Independence):
 
 
 def degrees_of_freedom(n_effective: float) -> int:
-    """Degrees of freedom of the laws: the effective size to two digits, which laws share.
+    """Degrees of freedom: the effective sample size to two digits, so that laws can be reused.
 
     >>> degrees_of_freedom(87.4), degrees_of_freedom(1234.0)
     (87, 1200)
@@ -207,7 +207,7 @@ def degrees_of_freedom(n_effective: float) -> int:
 
 
 def _residuals(F: Float, Q: Float) -> Float:
-    """Residuals of the columns of F (m, k) from the orthonormal columns of Q."""
+    """Columns of F (m, k) with the orthonormal columns of Q (m, q) projected out."""
     F = F - Q @ (Q.T @ F)
     return np.asarray(F - Q @ (Q.T @ F))  # the second projection corrects rounding errors
 
@@ -215,8 +215,8 @@ def _residuals(F: Float, Q: Float) -> Float:
 def feature_functions(x: Float, state: WeightedSamples) -> tuple[Float, Index]:
     """Functions of a feature, times ``sqrt(p)``, (R, m); and the first sample of each level.
 
-    Values of features with two or three levels are used as they are, and the second function is the
-    rest. Others have the normal score of their weighted rank, and cosines orthogonal to it.
+    Features with two or three levels have their value and, orthogonal to it, their squared value.
+    Others have the normal score of their weighted rank, and cosines orthogonal to it.
     """
     u, firsts = weighted_ranks(x, state.p)
     n_levels = firsts.size
@@ -287,7 +287,7 @@ def tail_of(family: WidthFamily, T: Float, moments: Float) -> tuple[float, float
 
 
 def independent_factors(F: Float, B: Float, p: Float) -> tuple[Float, Float]:
-    """Variance of products of independent functions and labels (R S, R S), and skewness (R S,).
+    """Covariance of products of independent functions and labels (R S, R S), and skewness (R S,).
 
     F (R, m) and B (m, S) are functions and directions times ``sqrt(p)``. The skewness is absolute.
     """
@@ -303,9 +303,10 @@ def independent_factors(F: Float, B: Float, p: Float) -> tuple[Float, Float]:
 def signed_moments(Z: Float, V: Float, d: Float) -> tuple[float, float, float]:
     r"""Mean, standard deviation and skewness of ``sum_c d_c (Z e + f)_c^2`` under independence.
 
-    e (m,) are random signs, and f is normal, so that V is the variance of ``Z e + f``. With ``G =
-    Z' diag(d) Z`` and g its diagonal they are, for f = 0, ``tr G``, and they follow from ``2 (tr
-    G^2 - g'g)`` and ``8 (tr G^3 - 3 sum_i g_i (G^2)_ii + 2 sum_i g_i^3)``.
+    Z (n, m) are the terms of the samples in n sums and d (n,) their weights; e (m,) are random
+    signs, and f (n,) is normal, so that V (n, n) is the covariance of ``Z e + f``. With ``G = Z'
+    diag(d) Z`` and g its diagonal, the mean for f = 0 is ``tr G``, the variance ``2 (tr G^2 -
+    g'g)``, and the third moment ``8 (tr G^3 - 3 sum_i g_i (G^2)_ii + 2 sum_i g_i^3)``.
     """
     kept = d > NEGLIGIBLE * d.max()
     Z, V, d = Z[kept], V[np.ix_(kept, kept)], d[kept]
@@ -321,7 +322,7 @@ def signed_moments(Z: Float, V: Float, d: Float) -> tuple[float, float, float]:
 
 
 def _shape(state: WeightedSamples, table: Float, at_levels: Float) -> float:
-    """Number of the shape of a dependence in `SHAPES`, from standardised products (R, S).
+    """Position in `SHAPES` of the shape of a dependence, from standardised products (R, S).
 
     `at_levels` (R, q) are the functions at the q distinct values of the feature.
     """

@@ -528,7 +528,7 @@ def _at_several_widths(
     y: Array,
     C: Array | None,
 ) -> dict[str, Any]:
-    """Fields of `FeatureTests` from features Z (m, n) in memory; `absent` masks missing values."""
+    """Compute fields of `FeatureTests` for features Z (m, n); `absent` marks missing values."""
     state = criterion.prepare(criterion.read(y, C), C)
     directions = Directions.of([criterion.directions(state)])
     alive = np.flatnonzero(~constant)
@@ -602,7 +602,7 @@ def standardised(
     *,
     by_ranks: bool = False,
 ) -> tuple[Float, Array, Array]:
-    """Read features (m, n), scaled over the samples; `by_ranks` keeps their order.
+    """Read features (m, n), scaled over the samples; with `by_ranks` the order of values is kept.
 
     Also returns the masks of constant features (n,) and of missing values (m, n).
     """

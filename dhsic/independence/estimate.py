@@ -269,7 +269,7 @@ def _form(
     n_landmarks: int | None,
     seed: int,
 ) -> HsicForm:
-    """Create the form of W and K for a method; other parameters are as in `hsic`."""
+    """Create the form of ``<W, K>`` for a method; other parameters are as in `hsic`."""
     if method not in METHODS:
         raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
     factor_options = {"rank": rank, "rtol": rtol, "n_landmarks": n_landmarks}
@@ -295,7 +295,7 @@ def _form(
 
 
 def _own(spec: HsicSpec, form: HsicForm, sigma: float) -> list[float]:
-    """HSIC of X with itself, and of Y with itself; 0 if it is only rounding error."""
+    """HSIC of X with itself and of Y with itself; a value that is rounding error is 0."""
     statistic, C, own_values = spec.statistic, spec.covariates, []
     if isinstance(form, LowRankHsic):
         for A in (form.factor(sigma), spec.labels.factor()):
@@ -311,7 +311,7 @@ def _own(spec: HsicSpec, form: HsicForm, sigma: float) -> list[float]:
 
 
 def _normalized(value: float, x: float, y: float) -> float:
-    """``value / sqrt(x y)``; 0, with a warning, if x or y is 0."""
+    """Return ``value / sqrt(x y)``, or 0 with a warning if x or y is 0."""
     if x > 0 and y > 0:
         return value / float(np.sqrt(x) * np.sqrt(y))
     warn(
@@ -330,7 +330,7 @@ def _dense(spec: HsicSpec, X: Any) -> HsicForm:
 
 
 def tiled(spec: HsicSpec, X: Any) -> HsicForm:
-    """Exact HSIC in tiles, without (m, m) matrices; X is any array that can be sliced."""
+    """Create the exact form in tiles, without (m, m) matrices; X may be any sliceable array."""
     data = SlicedData(X, centred=spec.kernel.has_bandwidth)
     spec.check_shape((data.n_samples, data.n_features))
     spec.check_overflow(data.diagonal)
@@ -338,7 +338,7 @@ def tiled(spec: HsicSpec, X: Any) -> HsicForm:
 
 
 def _factored(spec: HsicSpec) -> LowRankSymmetric:
-    """Low-rank W, computed from the low-rank factor of the label matrix."""
+    """Low-rank weight matrix W, computed from the low-rank factor of the label matrix."""
     L = spec.labels.factor()
     if L.error > LABEL_ERROR:
         raise InputError(
@@ -350,7 +350,7 @@ def _factored(spec: HsicSpec) -> LowRankSymmetric:
 
 
 def _landmarks(method: str, X: Float, n_landmarks: int | None, seed: int) -> Landmarks:
-    """Landmarks from which K of the samples X (m, d) is factored."""
+    """Choose the landmarks from which the kernel matrix of X (m, d) is factored."""
     m, d = X.shape
     n = LANDMARKS if n_landmarks is None else n_landmarks
     if method != "random_features":

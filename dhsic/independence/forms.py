@@ -1,7 +1,8 @@
 r"""Representations of W and K that compute ``<W, K>`` for any width of the data kernel.
 
-There are two forms with the same interface: tiles (all in memory, or one strip at a time), and
-matrices of low rank.
+HSIC is ``<W, K>`` with the kernel matrix K of the data and weights W (m, m) from the labels. There
+are two forms with the same interface: tiles (all in memory, or one strip at a time), and matrices
+of low rank.
 
 If there are too many samples for an (m, m) matrix, the upper triangle is processed in strips; the
 results are exact. A strip consists of n rows of the upper triangle, (n, m - a) from row a on, and
@@ -59,7 +60,7 @@ class HsicForm(ABC):
 
     @abstractmethod
     def sample(self) -> Statistic:
-        """Statistic of all samples, or of the subset from which the median distance is computed."""
+        """Inner products of all samples, or of those that give the median distance."""
 
     def pair_distances(self) -> Float:
         """Squared distances of the pairs of `sample`, (n,)."""
@@ -105,7 +106,7 @@ class TiledHsic(HsicForm):
 
 @dataclass(frozen=True, eq=False)
 class LowRankHsic(HsicForm):
-    """Low-rank form of W and K."""
+    """Approximate form: W and K in low rank."""
 
     W: LowRankSymmetric
     factor: Callable[[float], LowRankSymmetric]  # K for a sigma
@@ -125,14 +126,14 @@ class LowRankHsic(HsicForm):
 
 
 def strips(m: int) -> Iterator[tuple[slice, slice]]:
-    """Rows and columns of the strips that cover the upper triangle of (m, m)."""
+    """Yield rows and columns of the strips that cover the upper triangle of (m, m)."""
     height = int(np.clip(STRIP_BYTES // (8 * m), FEWEST, MOST))
     for rows in slices(m, height):
         yield rows, slice(rows.start, m)
 
 
 def tiles(m: int) -> Iterator[tuple[slice, slice]]:
-    """Rows and columns of the tiles of all strips: on the diagonal, and to the right of it."""
+    """Yield rows and columns of the tiles of all strips: on the diagonal, and right of it."""
     for rows, columns in strips(m):
         yield rows, rows
         if rows.stop < columns.stop:
@@ -155,7 +156,7 @@ def add_product(products: Float, rows: slice, columns: slice, tile: Float, Q: Fl
 
 @dataclass(frozen=True, eq=False)
 class TiledWeights:
-    """W of labels (JMLR eq. 4 and 5), computed tile by tile."""
+    """Label weights W (JMLR eq. 4 and 5), computed tile by tile."""
 
     labels: LabelMatrix
     Q: Float  # (m, q), a basis of ``[1, covariates]``
@@ -197,7 +198,7 @@ class TiledWeights:
         return np.asarray(W)
 
     def times(self, x: Float) -> Float:
-        """``W x``, (m,)."""
+        """Product ``W x``, (m,)."""
         product = np.zeros(len(x))
         for rows, columns in tiles(len(x)):
             add_product(product, rows, columns, self.tile(rows, columns), x)

@@ -107,7 +107,7 @@ class TestResult:
 
 @dataclass(frozen=True, eq=False)
 class HsicTest:
-    """Test of different data against the same labels, which are processed once."""
+    """Test of independence of various data from the same labels, processed once."""
 
     spec: HsicSpec
     method: str
@@ -137,7 +137,7 @@ class HsicTest:
             )
 
     def of(self, X: Float) -> TestResult:
-        """Test of X (m, d)."""
+        """Test X (m, d) against the labels."""
         X = self.spec.centred(X)
         self.spec.check_overflow(np.einsum("ij,ij->i", X, X))
         sigmas = self._sigmas(X)
@@ -175,12 +175,12 @@ class HsicTest:
 
     @cached_property
     def Q(self) -> Float:
-        """Orthonormal basis of the effects that are removed from the labels."""
+        """Orthonormal basis (m, q) of the mean and covariates, which are removed from labels."""
         return covariate_basis(self.spec.covariates, self.spec.labels.n_samples)
 
     @cached_property
     def C(self) -> Symmetric:
-        """Residual labels, ``R L R``."""
+        """Residual label matrix ``R L R``; R projects out the mean and the covariates."""
         L: Symmetric | None = self.spec.labels.low_rank()
         if L is None:
             self._check_room()

@@ -271,8 +271,8 @@ def shared_out(
 ) -> tuple[float, Float, Float]:
     """HSIC of X (m, p), its main effects (p,), and its pairs (p, p) in the upper triangle.
 
-    They are computed in strips of samples. If the rows of Z are the kernels of single features, the
-    pairs are ``(Z^r o w) (Z^s)'``.
+    They are sums over strips of samples. With the kernels of single features as rows of Z, and the
+    weights w of the labels, the pairs are ``(Z^r o w) (Z^s)'``.
     """
     p = X.shape[1]
     hsic, main, pairs = 0.0, np.zeros(p), np.zeros((p, p))
@@ -323,7 +323,7 @@ def _single(x: Float, rows: slice, kernel: AbstractKernel, sigma: float) -> Floa
 
 
 def _joint_kernel(Z: Float, kernel: AbstractKernel) -> Float:
-    """Kernel (n,) of all features, from single-feature kernels (p, n)."""
+    """Kernel values (n,) of all features together, from single-feature kernels (p, n)."""
     if kernel.is_product:
         return np.asarray((1 + Z).prod(axis=0))
     total: Float = Z.sum(axis=0)

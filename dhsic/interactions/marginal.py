@@ -188,7 +188,7 @@ def screened(
 def planned_sets(
     screen: int | None, given: Labelled, sets: tuple[Index | None, Index | None]
 ) -> tuple[Index | None, Index | None]:
-    """Sets of features of a plan, which counts `screen` features, since none is chosen yet."""
+    """Sets of features for a plan; the first `screen` ones stand for those chosen later."""
     if screen is None:
         return sets
     everyone = np.arange(given.source.n_features)

@@ -27,7 +27,7 @@ Aligned = Callable[[Any, str, Array], Array | None]
 
 @dataclass(frozen=True)
 class BlockNames:
-    """Blocks as passed, by the name of their parameter; `columns` are those of a frame or table."""
+    """Block parameters as passed; `columns` are the columns of a frame or table in them."""
 
     whole: Any = None
     within: Any = None
@@ -35,7 +35,7 @@ class BlockNames:
 
     @classmethod
     def of(cls, data: Any, whole: Any, within: Any) -> BlockNames:
-        """Replace names of columns of a frame by the columns."""
+        """Create the blocks from parameters; names of columns of a frame become the columns."""
         is_frame = isinstance(data, pd.DataFrame)
         if not (is_frame or is_table(data)):
             return cls(whole, within)
@@ -60,7 +60,7 @@ class BlockNames:
     def joined(
         self, data: Any, missing_chunks: MissingChunks, aligned: Aligned, m: int
     ) -> Blocks | None:
-        """Blocks of the m samples used; None if none were passed."""
+        """Return the blocks of the m samples that are used; None if no blocks were passed."""
         each: list[Array | None] = []
         for parameter, given in (("permute_whole", self.whole), ("permute_within", self.within)):
             if given is None:

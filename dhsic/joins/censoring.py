@@ -65,7 +65,7 @@ _NUMBERED = re.compile(r"([01])\s*[:=]\s*(\D.*)")
 
 @dataclass(frozen=True)
 class Censoring:
-    """Names of the columns of a target that hold its times, its events, and its entries if any.
+    """Names of the columns of censored times: times, events, and times of entry if any.
 
     `observed` is the value of an observed event, as text; without it, events are 1, yes and so on.
     """
@@ -77,7 +77,7 @@ class Censoring:
 
     @staticmethod
     def of(time: str, event: str, entry: str | None, columns: Collection[str] = ()) -> Censoring:
-        """Create from `event` as users pass it: the name of a column, or NAME=VALUE.
+        """Create the object from `event` as users pass it: the name of a column, or NAME=VALUE.
 
         `columns` are known names of columns, which may contain "=".
         """
@@ -107,12 +107,12 @@ class Censoring:
 
 
 def event_column(event: str, columns: Collection[str] = ()) -> str:
-    """Name of the column in an event NAME or NAME=VALUE; known names `columns` may contain "="."""
+    """Return NAME of an event NAME or NAME=VALUE; names in `columns` may contain "="."""
     return event if event in columns else event.rpartition("=")[0] or event
 
 
 def observed_value(event: str, columns: Collection[str] = ()) -> str | None:
-    """Value of an observed event in NAME=VALUE, as text; None if there is only a name."""
+    """Return VALUE of an event NAME=VALUE, as text; None if there is only a name."""
     column = event_column(event, columns)
     return None if column == event else event[len(column) + 1 :]
 
@@ -141,7 +141,7 @@ def warn_of_events(times: Mapping[str, Array], others: Mapping[str, Callable[[],
 
 
 def _may_be_times(name: str, values: Array) -> bool:
-    """Whether a column of labels has a name of times, and values that may be times."""
+    """Whether labels have a name typical of times, and values that may be times."""
     if not OF_TIME.search(plain(name)) or values.dtype.kind not in "iufO":
         return False
     numbers = pd.to_numeric(pd.Series(values), errors="coerce").dropna()
@@ -149,13 +149,13 @@ def _may_be_times(name: str, values: Array) -> bool:
 
 
 def _are_two(values: Array) -> bool:
-    """Whether a column has two different values that are not missing."""
+    """Whether a column has exactly two different values, apart from missing ones."""
     texts = {text for text in map(str, stripped(values)) if not stands_for_none(text)}
     return len(texts) == 2
 
 
 def _refuse_other_index(role: str, values: Any, what: str, times: Any) -> None:
-    """Refuse events or times of entry whose samples are not in the order of `times`.
+    """Refuse events or times of entry whose index differs from that of `times`.
 
     Equal names in another type, such as 1 and "1", are accepted.
     """
@@ -178,7 +178,7 @@ def with_censoring(target: Any, event: Any, entry: Any, what: str) -> tuple[Any,
     Returns
     -------
     The target, and the names of its columns. The target is a list of names of variables of the
-    data, or a frame; or an array of type `CENSORED`, and there are no names. Without events the
+    data, a frame, or an array of type `CENSORED`, which has no names (None). Without events the
     target is unchanged, unless it consists of records with an event.
     """
     fields = getattr(getattr(target, "dtype", None), "names", None)
@@ -238,7 +238,7 @@ def of_records(y: Array, event: Any = None, entry: Any = None, what: str = "y") 
 
 
 def _check_named(event: Any, entry: Any, because: str) -> None:
-    """Reject events and entries that are not names, because the times are a name."""
+    """Reject events and entries that are not column names; `because` is the reason."""
     for role, given in (("event", event), ("entry", entry)):
         if not isinstance(given, str | None):
             raise InputError(
@@ -363,7 +363,7 @@ def _numbers(values: Array, name: str, what: str) -> Float:
 
 
 def _meanings(column: Array) -> dict[Any, bool | None]:
-    """Return for each word of a column (m,) whether it means an event; None if that is unknown."""
+    """Map each word of a column (m,) to whether it means an event; None if unknown."""
 
     def meaning(word: str) -> bool | None:
         plain = " ".join(word.lower().split())
@@ -378,7 +378,7 @@ def _meanings(column: Array) -> dict[Any, bool | None]:
 
 
 def _tell_meanings(meanings: Mapping[Any, bool | None], name: str) -> None:
-    """Warn of words for events and no events, unless they are yes and no, or true and false."""
+    """Warn how words were read as events, unless they are yes and no, or true and false."""
     if all(str(word).lower() in YES | NO for word in meanings):
         return
     observed, censored = (
@@ -417,7 +417,7 @@ def refuse_unclear_events(values: Array, name: str, *, is_series: bool = False) 
 
 
 def _way(name: str, value: Any, *, is_series: bool) -> str:
-    """Sentence that says how to name the value of an observed event."""
+    """Return a sentence on how to name the value of an observed event."""
     word = str(value).removesuffix(".0")
     how = f"event={f'{name}={word}'!r}"
     if is_series:

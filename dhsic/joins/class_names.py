@@ -99,8 +99,9 @@ def words_among(
     """Count the names in `text` (m,) that are words for a missing value, by name; "" is excluded.
 
     A word counts as a real name if its opposite occurs too, if there are fewer than `fewest_others`
-    other names, or if it is in `known`. A number is such a word only among names without
-    digits: codes such as 99 in `NO_VALUE`, another single number, but 1 and 2, in `MAY_BE_CLASS`.
+    other names, or if it is in `known`. A number counts as such a word only among names without
+    digits: a code such as 99 belongs to `NO_VALUE`, and a single other number, unless it is 1 or 2,
+    to `MAY_BE_CLASS`.
 
     >>> words_among(np.array(["a", "b", "Unknown", "a", "?"]))
     {'?': 1, 'Unknown': 1}
@@ -127,9 +128,9 @@ def words_among(
 
 
 def _plain(name: str) -> str:
-    """Name in lower case, with one blank for blanks, and for "_" and "-" between letters.
+    """Normalise a name: lower case, and single blanks for blanks, "_" and "-" between letters.
 
-    The number of a level before its name is left out.
+    A number before the name, as in "9 = Missing", is omitted.
 
     >>> _plain("Not_Available"), _plain("9 = Missing"), _plain("1.5")
     ('not available', 'missing', '1.5')
@@ -138,7 +139,7 @@ def _plain(name: str) -> str:
 
 
 def _as_words(plain: list[str]) -> list[str]:
-    """Replace a number among names that are otherwise words by the word for it.
+    """Replace numbers among words by `CODE_AMONG_WORDS` or `NUMBER_AMONG_WORDS`.
 
     >>> _as_words(["a", "b", "99"]), _as_words(["a", "b1", "99"]), _as_words(["7", "8", "a"])
     (['a', 'b', 'code among words'], ['a', 'b1', '99'], ['7', '8', 'a'])
@@ -160,7 +161,7 @@ def _is_word(name: str, words: Collection[str]) -> bool:
 
 
 def _has_opposite(name: str, names: Collection[str]) -> bool:
-    """Whether `names` contain the opposite of a word."""
+    """Whether `names` contain the opposite of the word `name`."""
     bare = name.strip(AROUND)
     opposites = (*OPPOSITES.get(bare, ()), *(bare.removeprefix(n) for n in NEGATIONS))
     return any(opposite in names for opposite in opposites if opposite != bare)

@@ -143,7 +143,7 @@ def _is_condition(node: ast.expr) -> bool:
 
 
 def _fits(op: ast.cmpop, right: ast.expr) -> bool:
-    """Whether the right side is valid for a comparison operator."""
+    """Whether `right` is a valid right side of the comparison operator `op`."""
     if not isinstance(op, ast.In | ast.NotIn):
         return type(op) in COMPARED and _is_value(right)
     listed = right.elts if isinstance(right, ast.List | ast.Tuple) else []

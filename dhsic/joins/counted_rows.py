@@ -2,9 +2,9 @@
 
 - If the data count samples from 0 and a table from 1, all names but one match, and each row is
   matched to the neighbour of its sample.
-- If the data have no sample names, rows are matched by position. A column of the table, or an index
-  of pandas, that numbers the rows in another order than theirs shows that the table was sorted or
-  shuffled, and the data perhaps were not.
+- If the data have no sample names, rows are matched by position. If a column of the table, or an
+  index of pandas, numbers the rows and is not ascending, the table was sorted or shuffled, and the
+  data perhaps were not.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def refuse_other_start(what: str, key: Key, ours: Array, rewriting: Callable[[st
 def counts_in_other_order(values: Array, *, has_gaps: bool = True) -> bool:
     """Whether a column numbers its rows from 0 or 1, but not in ascending order.
 
-    `has_gaps`: some rows may have been removed.
+    With `has_gaps`, some rows may have been removed.
 
     >>> counts_in_other_order(np.roll(np.arange(20), 3)), counts_in_other_order(np.arange(20))
     (True, False)
@@ -75,7 +75,7 @@ def counts_in_other_order(values: Array, *, has_gaps: bool = True) -> bool:
 
 
 def _whole_numbers(values: Array) -> Float | None:
-    """Return a column (rows,) as whole numbers; None if it has other values, or too few."""
+    """Convert a column (rows,) of whole numbers to float64; None for others, or few rows."""
     column = np.asarray(values)
     if column.ndim != 1 or len(column) < FEWEST or column.dtype.kind not in "iufOUT":
         return None

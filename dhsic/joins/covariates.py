@@ -30,7 +30,7 @@ THINGS_WITH_CODES = re.compile(
 
 
 def covariates_of(given: Any) -> Array:
-    """Return covariates as numbers (m, q), without id columns; text and categories are groups."""
+    """Return covariates as numbers (m, q), without id columns; text becomes indicators."""
     values = values_of(given, "covariates")
     if hasattr(given, "iloc"):
         frame = given.to_frame() if given.ndim == 1 else given.drop(columns=id_columns(given))
@@ -59,7 +59,7 @@ def _column(column: pd.Series) -> Array:
 
 
 def design_of(name: str, values: Array) -> Array:
-    """Return `design` of a raw column or raw coordinates; InputError if values are missing."""
+    """Return `design` of a raw column or coordinates; InputError if values are missing."""
     column = typed(values)
     missing = is_missing(column)
     n = int((missing if missing.ndim == 1 else missing.any(axis=1)).sum())
@@ -98,7 +98,7 @@ def may_be_codes(values: Array, name: object = "") -> bool:
 
 
 def _have_one_decimal(distinct: Array) -> bool:
-    """Whether numbers are whole, or have at most one decimal; infinite numbers have none."""
+    """Whether all numbers are finite and have at most one decimal."""
     tenths = distinct * 10.0
     return bool(np.isfinite(tenths).all() and np.isclose(tenths, np.rint(tenths), 0, 1e-6).all())
 
@@ -118,7 +118,7 @@ def _have_two_counts(distinct: Array) -> bool:
 
 
 def names_codes(name: object) -> bool:
-    """Whether the name of a covariate is one of things that are numbered, not measured.
+    """Whether a covariate's name is that of numbered things, such as plates.
 
     >>> [names_codes(name) for name in ("Batch", "plate_nr", "siteID", "opposite", "weight")]
     [True, True, True, False, False]
@@ -127,7 +127,7 @@ def names_codes(name: object) -> bool:
 
 
 def taken_as_number(name: object, values: Array, remedy: str) -> str:
-    """Return a sentence if a covariate (m,) may be codes for groups but is a number; else ""."""
+    """Return a warning if a covariate (m,) that is a number may be group codes; else ""."""
     if not may_be_codes(values, name):
         return ""
     distinct = np.unique(values)
@@ -142,7 +142,8 @@ def taken_as_number(name: object, values: Array, remedy: str) -> str:
 def warn_of_codes(columns: Iterable[tuple[Any, Array]], remedy: Callable[..., str]) -> None:
     """Warn of covariates (m,), by name, that are probably codes for groups.
 
-    Their name says so, or they are whole numbers of which none is near 0, or counts of two parts.
+    Their name says so, or they are whole numbers of which none is near 0, or they count in two
+    parts, such as 1.1, 1.2, 2.1.
     `remedy` returns the advice for a `name`.
     """
     for name, values in columns:

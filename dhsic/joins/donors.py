@@ -50,7 +50,7 @@ def warn_of_donors(data: Any, y: Array, rows: Index | None) -> None:
 
 
 def n_donors(values: Array, y: Array) -> int:
-    """Number of donors if labels y are constant within donors `values` (m,) and few; else 0."""
+    """Number of donors, if few and if labels y are constant within `values` (m,); else 0."""
     if values.ndim != 1 or len(values) != len(y):
         return 0
     _, first, donors = np.unique(values.astype(str), return_index=True, return_inverse=True)

@@ -29,7 +29,7 @@ class Environment:
 
     @classmethod
     def of(cls, columns: Iterable[tuple[str, Array]]) -> Environment:
-        """Create the columns from raw ones (m,) by name; InputError if a column is constant."""
+        """Create the environment from raw columns (m,); InputError if a column is constant."""
         columns = list(columns)
         _check_distinct([name for name, _ in columns])
         names, designs = list[str](), list[Float]()

@@ -26,7 +26,7 @@ class Filtered:
 
     @classmethod
     def of(cls, source: AbstractSource) -> Filtered:
-        """All samples and features of a source, without those that it was opened without."""
+        """Result without filters: all samples and features of a source, as it was opened."""
         return cls(left_out=dict(source.left_out))
 
     def features_of(self, source: AbstractSource) -> AbstractSource:

@@ -359,7 +359,7 @@ def with_haploid(frequency: Float, source: AbstractSource, rows: Index | None) -
 
 
 def _of_alleles(source: AbstractSource, rows: Index | None) -> Float:
-    """Frequencies (d,) by `allele_counts`; NaN without calls."""
+    """Allele frequencies (d,) from `allele_counts`; NaN for features without calls."""
     parts = []
     for block in source.blocks(BLOCK_FEATURES):
         counts = source.allele_counts(block, np.arange(block.width), rows)

@@ -114,7 +114,7 @@ def join(
 
 
 def _check_numbered(labels: Any, what: str) -> None:
-    """Refuse pandas labels that number their rows in another order; X has no sample names."""
+    """Refuse pandas labels whose row numbers are in another order, if X has no names."""
     if not hasattr(labels, "iloc"):
         return
     refuse_shuffled_index(what, np.asarray(labels.index))
@@ -266,7 +266,7 @@ def check_order(
 def _of_different_samples(
     what: str, labels: Any, ours: Array, problem: str, position: str
 ) -> InputError:
-    """Return an error: `labels` lack some of the samples `ours` of X.
+    """Return the error that `labels` lack some of the samples `ours` of X.
 
     `problem` is an example, and `position` the advice on how to match by position.
     """

@@ -62,7 +62,7 @@ UNKNOWN = -1
 class Genes:
     """Genes (n,): chromosome, first and last base (from 1, included), name and strand ("+", "-").
 
-    Chromosomes are called as in the file; `source` is the name of the file, for messages.
+    Chromosomes have their names in the file; `source` is the name of the file, for messages.
     """
 
     chromosomes: Array
@@ -141,7 +141,7 @@ class Genes:
         }
 
     def check(self, chromosomes: Iterable[str]) -> list[str]:
-        """Chromosomes of the data on which no gene lies; InputError if there is one on none."""
+        """Return the chromosomes of the data without a gene; InputError if all lack genes."""
         said = [*dict.fromkeys(chromosomes)]
         matched = self.by_chromosome(said)
         if not matched:
@@ -213,7 +213,7 @@ class Segments:
         return cls(edges, inside, before, after)
 
     def nearest(self, positions: Index) -> tuple[Array, Index]:
-        """Names and distances, as `nearest_genes`."""
+        """Names and distances of the nearest genes of positions, see `nearest_genes`."""
         at = np.searchsorted(self.edges, positions, "right") - 1
         far = np.iinfo(np.int64).max
         following = np.append(self.edges[1:], far)
@@ -272,7 +272,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
 
 
 def _of_gff(path: str) -> pd.DataFrame:
-    """Genes of a GTF or GFF3 file."""
+    """Read the genes of a GTF or GFF3 file."""
     parts = [part[_matching(part["kind"], GENE)] for part in _lines_of_gff(path)]
     frame = pd.concat(parts) if parts else pd.DataFrame()
     if not frame.empty:
@@ -282,7 +282,7 @@ def _of_gff(path: str) -> pd.DataFrame:
 
 
 def _lines_of_gff(path: str) -> Iterator[pd.DataFrame]:
-    """Yield the lines with all columns, in parts; comments and sequences are left out."""
+    """Yield the lines that have all columns, in parts; comments and sequences are omitted."""
     with _opened(path) as file:
         try:
             for part in pd.read_csv(
@@ -310,7 +310,7 @@ def _lines_of_gff(path: str) -> Iterator[pd.DataFrame]:
 
 
 def _matching(values: pd.Series[str], pattern: re.Pattern[str]) -> pd.Series[bool]:
-    """Mask of the values that match a pattern; few values are distinct."""
+    """Mask of the values that match a pattern; fast if few values are distinct."""
     return values.isin([value for value in values.unique() if pattern.fullmatch(value)])
 
 
@@ -322,7 +322,7 @@ def _named(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _extents(lines: pd.DataFrame) -> pd.DataFrame:
-    """Genes from the first to the last base of all lines with their id and chromosome."""
+    """Merge lines of parts to genes: first to last base by id and chromosome."""
     genes = lines.groupby(["chromosome", "id"], as_index=False, sort=False)
     return genes.agg(
         name=("name", "first"),
@@ -333,7 +333,7 @@ def _extents(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _first_of(keys: Iterable[str], attributes: pd.Series[str]) -> pd.Series[str]:
-    """Value of the first of these attributes that each line has; "" without any."""
+    """Return the first of the attributes `keys` that each line has; "" if it has none."""
     names = pd.Series("", index=attributes.index, dtype=object)
     for key in keys:
         is_open = names == ""
@@ -346,7 +346,7 @@ def _first_of(keys: Iterable[str], attributes: pd.Series[str]) -> pd.Series[str]
 
 
 def _of_bed(path: str) -> pd.DataFrame:
-    """Genes of a BED file, which counts from 0 and excludes the end."""
+    """Read the genes of a BED file, which counts from 0 and excludes the end."""
     with _opened(path) as file:
         text = file.read().decode(errors="replace")
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
@@ -364,7 +364,7 @@ def _of_bed(path: str) -> pd.DataFrame:
 
 
 def _placed(frame: pd.DataFrame, path: str, first: int) -> pd.DataFrame:
-    """Lines with numeric start and end, counted from 1; InputError for others.
+    """Lines with numeric start and end, counted from 1; InputError for invalid intervals.
 
     `first` is the number of the first base of a chromosome in the file.
     """

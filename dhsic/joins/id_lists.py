@@ -71,7 +71,7 @@ class IdList:
 
 
 def _listed(given: Any, name: str) -> Array:
-    """Return the ids of a sequence as text."""
+    """Convert a sequence of ids to text; InputError for other input."""
     values = np.array([given] if np.ndim(given) == 0 else [*given], dtype=object)
     if values.ndim != 1 or np.ndim(given) == 0:
         raise InputError(

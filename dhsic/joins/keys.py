@@ -84,7 +84,7 @@ class Key:
 
     @cached_property
     def rows(self) -> Index:
-        """First row of every sample, (m,); -1 if it has none."""
+        """First row of each sample, (m,); -1 if it has none."""
         rows = np.full(self.m, -1, dtype=np.int64)
         named_rows = np.flatnonzero(self.at >= 0)[::-1]
         rows[self.at[named_rows]] = named_rows
@@ -108,7 +108,7 @@ class Key:
 
     @property
     def is_large(self) -> bool:
-        """Whether the key matches at least half as many samples as there are samples, or rows."""
+        """Whether the key matches at least half of the samples, or of the rows."""
         return 2 * self.n_named >= min(self.m, len(self.at))
 
     @property
@@ -211,7 +211,7 @@ class Keys:
         return replace(key, is_family=repeats and self._called(SAMPLE) is not None)
 
     def _called(self, name: str) -> str | None:
-        """Return the column that has a plain name (`plain`); None if there is none."""
+        """Return the column whose normalised name (`plain`) is `name`; None if there is none."""
         return next((column for column in self.columns if plain(column) == name), None)
 
     @cached_property

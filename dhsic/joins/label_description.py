@@ -89,7 +89,7 @@ class LabelDescription:
         return f"{len(names)} {'class' if len(names) == 1 else 'classes'} {sizes}"
 
     def _if_ordered(self, column: Array) -> str:
-        """Advice for classes (m,) that are numbers, which may be levels."""
+        """Return advice on classes (m,) that are numbers and may be ordered levels, or ""."""
         if column.dtype.kind not in "iuf" or len(np.unique(column)) < 3:
             return ""
         return f"; if they are ordered levels, pass {self._passing(ORDINAL)}"
@@ -109,7 +109,7 @@ class LabelDescription:
         )
 
     def _passing(self, *kernels: str) -> str:
-        """How to pass one of several label kernels."""
+        """Format the argument that passes one of these label kernels, for messages."""
         names = [repr(kernel) if self.in_python else kernel for kernel in kernels]
         listed = " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
         return f"label_kernel={listed}" if self.in_python else f"--label-kernel {listed}"

@@ -342,9 +342,10 @@ class Inputs:
         return f"{keep}; X, {what} = X[keep], {what}[keep]"
 
     def _check_order_by_columns(self, source: AbstractSource, what: str) -> None:
-        """Refuse frames of labels and covariates in another order, by columns of the data.
+        """Refuse frames of labels or covariates that are in another order than the data.
 
-        Frames with sample names are compared by these, if the data have sample names too.
+        Columns that a frame shares with the data show the order. Frames with sample names are
+        compared by these, if the data have sample names too.
         """
         own = names_of(self.data) if hasattr(self.data, "iloc") else source.sample_names()
         has_names = names_are_given(own)
@@ -506,7 +507,7 @@ def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Arr
 
 
 def _in_one_type(labels: Array) -> Array:
-    """Convert objects that are numbers to float64, if equal ones differ as text: 1 and 1.0."""
+    """Convert numeric objects to float64 if equal ones differ as text, such as 1 and 1.0."""
     is_number = (isinstance(v, Real) and not isinstance(v, bool) for v in labels.flat)
     if labels.dtype.kind != "O" or not all(is_number):
         return labels

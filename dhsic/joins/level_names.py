@@ -49,7 +49,7 @@ def check_level_names(source: AbstractSource, data: Any, named: Collection[str] 
 
 
 def _check_column(source: AbstractSource, data: Any, j: int, name: str, *, is_named: bool) -> None:
-    """Check the names of the levels of one column, see `check_level_names`."""
+    """Refuse invalid names of the levels of feature j, see `check_level_names`."""
     levels = np.array(["", *source.levels[j]], dtype=object)
     text: Array = levels[codes_at(source, j, None) + 1]
     called, is_file = f"column {name!r}", isinstance(data, str | PathLike)

@@ -30,7 +30,7 @@ _INVISIBLE = ("Cf", "Cc")
 
 
 def looks(name: str) -> str:
-    r"""Return a name in the characters that it looks like.
+    r"""Replace the characters of a name by ordinary ones that look the same.
 
     >>> looks("ca\u200bse"), looks("\u0441ase"), looks("20\u201330 m\u00b2")
     ('case', 'case', '20-30 m²')
@@ -82,7 +82,7 @@ def refuse_lookalikes(written: WrittenColumn, text: Array, otherwise: str) -> No
 
 
 def _described(group: list[str]) -> str:
-    """Describe names that look the same by the characters that not all of them have."""
+    """Describe names that look the same by the characters in which they differ."""
     common = set.intersection(*map(set, group))
     odd = sorted({c for name in group for c in name if c not in common and not c.isascii()})
     listed = abbreviate((f"U+{ord(c):04X} {unicodedata.name(c, '').lower()}" for c in odd), 4)

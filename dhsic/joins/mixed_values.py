@@ -96,8 +96,8 @@ def refuse_mixed_covariate(name: str, values: Array, place: Callable[[int], str]
 def check_mixed(called: str, given: Any) -> None:
     """Refuse labels or covariates, (m,) or (m, q), that mix numbers and text, or are dates.
 
-    They are those of a call in Python. Pandas categories are always names. Id columns are not
-    checked.
+    `given` was passed in Python, and `called` is its name there. Pandas categories are always
+    names. Id columns are not checked.
     """
     frame = given if isinstance(given, pd.DataFrame) else _columns_of(given)
     if frame is None:
@@ -141,7 +141,7 @@ def _check_types(one: str, values: Array) -> None:
 
 
 def _refuse_types(one: str, values: Array) -> None:
-    """Refuse values (m,) with one number in several types, such as 1.0, "1" and True.
+    """Refuse values (m,) in which one number has several types, such as 1.0, "1" and True.
 
     As text, they would be different classes. Numbers of all types but booleans are equal.
     """
@@ -182,7 +182,7 @@ def _types_of_numbers(values: Array) -> list[list[Any]]:
 
 
 def _as_numbers(odd: OddFields, one: str, values: Array) -> str:
-    """Return advice on how to convert labels (m,) with text to numbers, and a blank.
+    """Return advice on how to convert labels (m,) with text to numbers; it ends with a space.
 
     `one` is a Python expression for the labels.
     """
@@ -199,7 +199,7 @@ def _as_numbers(odd: OddFields, one: str, values: Array) -> str:
 
 
 def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:
-    """Refuse class or group names (m,) that are not names, and warn of names that may not be.
+    """Refuse class or group names (m,) that cannot be names, and warn of doubtful ones.
 
     Refused are words for a missing value, dates, several spellings of one name, and, unless
     `are_apart`, names that differ only in case. `called` is a Python expression for the values.

@@ -44,7 +44,7 @@ class Place:
     alias: Mapping[str, str]
 
     def holds(self, chromosome: str, positions: Array | None) -> Mask | bool:
-        """Return the mask of the features of a chromosome that lie inside; a bool if for all.
+        """Return the mask of the features of a chromosome that lie inside, or one bool for all.
 
         `positions` are those of its features.
         """

@@ -52,7 +52,7 @@ MOST_LISTED, SHOWN = 1000, 3
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Groups of rows with one label each: codes (m,) of the units of all samples."""
+    """Units, such as patients, with one label each; `codes` (m,) are the units of all samples."""
 
     codes: Index
     n: int
@@ -124,14 +124,14 @@ def _kept(first: Index, rows: Index | None, names: Array | None) -> str:
 
 
 def _exchanged(units: Units) -> str:
-    """Return the end of the warning: how tests of single features account for a column of units."""
+    """Return advice on a column of units for tests of single features, or ""."""
     if not units.column or units.is_feature:
         return ""
     return f" Or, for tests of single features, pass permute_whole={units.column!r}."
 
 
 def _excluded(units: Units) -> str:
-    """Return the end of the warning: how to exclude a column of units from the features."""
+    """Return advice on excluding a column of units from the features, or ""."""
     if not units.is_feature:
         return ""
     return f" The column is also used as a feature; exclude it: not_features={[units.column]!r}."
@@ -164,7 +164,7 @@ def _units_in_columns(
 
 
 def whole_columns(source: AbstractSource, rows: Index | None) -> Iterator[tuple[str, Float]]:
-    """Yield the features of a table that are whole numbers without missing values, and names."""
+    """Yield name and values (m,) of table features that are whole numbers, none missing."""
     m, d = source.n_samples if rows is None else len(rows), source.n_features
     names = source.feature_names()
     if names is None or not (source.in_memory or m * d <= MOST_VALUES):
@@ -204,7 +204,7 @@ def _are_units(codes: Index, k: int, labels: Index, n_columns: int, *, is_named:
 
 
 def _changes(codes: Index, labels: Index, numbers: Float | None) -> int:
-    """Number of times that labels change from unit to unit, in the order of their numbers.
+    """Number of changes of the labels from one unit to the next, in the order of unit codes.
 
     For labels that are numbers, it is the number of turns from rising to falling or back.
     """

@@ -92,8 +92,8 @@ def _averaging(groups: list[list[str]], pattern: str, data: Any, columns: Iterab
 def _by(names: list[str], columns: Iterable[tuple[str, Array]]) -> str:
     """Return the end of the advice to keep one of the samples that have equal names.
 
-    A column tells them apart if its values differ among samples of equal names. The most frequent
-    value is kept, of several the one that comes first.
+    A column tells them apart if its values differ among samples of equal names. Samples with the
+    most frequent value are kept, or with the first of several such values.
     """
     for name, values in columns:
         pairs = pd.DataFrame({"name": names, "value": values})
@@ -120,7 +120,10 @@ def _is_text(value: Any) -> bool:
 
 
 def _columns(data: Any, source: AbstractSource, rows: Index | None) -> Iterator[tuple[str, Array]]:
-    """Yield columns (m,) of a table or frame that are text, no features, or whole numbers."""
+    """Yield name and values (m,) of columns of a table or frame that may tell samples apart.
+
+    These are columns that are not features, text, and whole numbers.
+    """
     if not has_columns(data):
         return
     for name, values in source.sample_coords().items():

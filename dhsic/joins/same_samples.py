@@ -130,7 +130,7 @@ def _continuous(values: Array) -> Array:
 
 
 def _codes(values: Array) -> Index:
-    """Code of each row of values (m, c), (m,); equal rows have equal codes."""
+    """Codes (m,) of the rows of values (m, c); equal rows have equal codes."""
     frame = pd.DataFrame(values)
     codes, _ = pd.factorize(pd.util.hash_pandas_object(frame, index=False))
     return np.asarray(codes, dtype=np.int64)

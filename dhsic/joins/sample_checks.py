@@ -34,7 +34,7 @@ def warn_of_doubtful_samples(
     compares_values: bool = True,
     has_blocks: bool = False,
 ) -> None:
-    """Warn of labels among the features, and of samples that are none or repeat others.
+    """Warn of labels among the features, and of samples that are controls, features or repeats.
 
     Parameters
     ----------

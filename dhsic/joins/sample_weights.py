@@ -1,4 +1,4 @@
-"""Weights of samples: checked, and matched to samples of which those with weight 0 are excluded."""
+"""Weights of samples: reading and checking them, and excluding samples with weight 0."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ def checked_weights(
     option: str = SAMPLE_WEIGHT,
     column: WrittenColumn | None = None,
 ) -> Float:
-    """Convert weights to float64; `called` is their name, and `option` where they come from.
+    """Convert the weights of m samples to float64.
 
-    `column` is the column of a table that contains them, for advice.
+    `called` is their name in messages, `option` the parameter with which they were passed, and
+    `column` the column of a table that contains them, for advice.
 
     Raises
     ------
@@ -96,7 +97,7 @@ def checked_weights(
 
 
 def _refuse_commas(values: Array, column: WrittenColumn) -> None:
-    """Refuse text (m,) that is numbers with commas, with an expression that converts it."""
+    """Refuse text (m,) that is numbers with commas; the message says how to convert it."""
     odd = text_among_numbers(column.called, "", values, lambda i: f"in row {i}")
     changes = numbers_in_python([odd], (str(value).strip() for value in values.tolist()))
     if odd.commas and changes and len(odd.commas) == len(odd.places):
@@ -107,7 +108,7 @@ def _refuse_commas(values: Array, column: WrittenColumn) -> None:
 
 
 def without_zeros(before: Filtered, weights: Float, n_samples: int) -> Filtered:
-    """Exclude samples with weight 0 from the samples `before`, of which `weights` are (m,)."""
+    """Exclude samples with weight 0 from `before`; `weights` (m,) are those of its samples."""
     positive = weights > 0
     if positive.all():
         return before

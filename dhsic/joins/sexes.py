@@ -30,7 +30,7 @@ def on_y(source: AbstractSource) -> Mask | None:
 
 
 def of_one_copy(source: AbstractSource) -> Mask | None:
-    """Mask of the features on Y, MT and W, (d,); None as for `on_y`."""
+    """Mask of the features on Y, MT and W, (d,); None if there are none, or unknown."""
     return _on(source, ONE_COPY)
 
 

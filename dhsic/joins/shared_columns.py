@@ -59,14 +59,14 @@ class SharedColumn:
 
     @property
     def is_same(self) -> bool:
-        """Whether both sides have the same numbers, enough of them, in any order."""
+        """Whether both sides have the same numbers, in any order."""
         return len(self.theirs) == len(self.ours) and np.array_equal(
             np.sort(self.theirs), np.sort(self.ours), equal_nan=True
         )
 
     @property
     def is_key(self) -> bool:
-        """Whether the numbers name the samples: whole, all different, and not by chance shared."""
+        """Whether the numbers name samples: whole, all different, and not shared by chance."""
         if not self.names_rows:
             return False
         n_shared = len(np.intersect1d(self.theirs, self.ours))
@@ -106,7 +106,7 @@ def shared_columns(
 
 
 def _numbers(values: Array) -> Float | None:
-    """Return a column (rows,) as numbers; None if it has other values, or too few."""
+    """Convert a column (rows,) to numbers; None if it has other values, or too few rows."""
     column = np.asarray(values)
     if column.ndim != 1 or len(column) < FEWEST or column.dtype.kind not in "iufOUT":
         return None
@@ -117,7 +117,7 @@ def _numbers(values: Array) -> Float | None:
 
 
 def _likely(source: AbstractSource, theirs: Float) -> list[int]:
-    """Return the features in memory whose first values are among the record numbers `theirs`."""
+    """Return positions of features in memory whose first values are among `theirs`."""
     m, d = source.n_samples, source.n_features
     is_id = len(np.unique(theirs)) == len(theirs) and bool((theirs == np.floor(theirs)).all())
     if not (is_id and source.in_memory and np.ptp(theirs) >= 2 * len(theirs)):
@@ -139,7 +139,7 @@ def _values(source: AbstractSource, feature: int) -> Float:
 
 
 def described(one: SharedColumn, what: str, path: str) -> str:
-    """Begin a sentence on a shared column: which it is, and in which order.
+    """Return the beginning of a sentence on a shared column, with its names and order.
 
     `what` is the table, and `path` are the data.
     """

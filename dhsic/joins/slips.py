@@ -175,7 +175,7 @@ def _are_apart(low: Float, high: Float) -> bool:
 
 
 def _ratio_of_units(values: Float, others: Float) -> float:
-    """Return the ratio by which values are among others: nearly all, and the median; 0 if none."""
+    """Return the ratio of units that moves values among others; 0 if there is none."""
     least, most = others.min() / BEYOND, others.max() * BEYOND
     low, high = np.percentile(others, [5, 95])
     for ratio in UNITS:

@@ -264,7 +264,7 @@ class Table:
     def _refuse_strangers(
         self, text: Mapping[str, Array], wanted: tuple[str, ...], ours: Array
     ) -> NoReturn:
-        """Raise InputError: no column contains sample names of the data; explain the spelling."""
+        """Raise InputError, because no column has sample names; explain how names differ."""
         self._check_turned(ours)
         differences = {name: difference(text[name], ours) for name in free(text, wanted)}
         differences |= self._family_difference(text, ours)
@@ -340,7 +340,7 @@ class Table:
     def _family_difference(text: Mapping[str, Array], ours: Array) -> dict[str, tuple[str, int]]:
         """Return the `difference` between names of the data and IID, alone or joined to FID.
 
-        The key of the result is the IID column; it is {} if the table has not both columns.
+        The key of the result is the IID column; it is {} if one of the columns is lacking.
         """
         by_name = {plain(name): name for name in text}
         if not {FAMILY, SAMPLE} <= set(by_name):

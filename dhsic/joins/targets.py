@@ -251,7 +251,7 @@ def _revealing(X: Array, y: Array, at: Index, first: Index, codes: Index) -> Mas
 
 
 def refuse_records(y: Array, what: str) -> None:
-    """Refuse labels that are records without a boolean field, which are no censored times."""
+    """Refuse labels that are records without a boolean field: they are not censored times."""
     names = y.dtype.names
     if names is not None:
         raise InputError(

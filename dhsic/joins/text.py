@@ -139,7 +139,7 @@ def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REM
 
 
 def _rows(text: Delimited) -> tuple[list[list[str]], list[int]]:
-    """Return the rows of a table, filled up with "", and their line numbers."""
+    """Return the rows of a table, padded with "", and their line numbers."""
     rows, lines = [], []
     for number, fields in text.rows():
         if len(fields) < text.width and not text.separator:
@@ -353,7 +353,7 @@ def _check_words(X: Any, what: str, columns: Array) -> None:
 
 
 def written_by(code: float) -> str:
-    """Return the words for messages that say which programs write a code."""
+    """Return words for messages on the programs that write a code: "PLINK writes"."""
     return "PLINK writes" if code in (PLINK_MISSING, 0) else "many programs write"
 
 

@@ -48,7 +48,11 @@ COMPACT = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 
 
 class OtherUnit(NamedTuple):
-    """Values above `limit`, which are about `ratio` times the others plus `shift`; ends, (2,)."""
+    """Two units in a column: values above `limit` are about `ratio` times the others plus `shift`.
+
+    `n_above` is the number of these values; `lower` and `upper` (2,) are the smallest and the
+    largest value of each group.
+    """
 
     ratio: float
     limit: float
@@ -59,7 +63,7 @@ class OtherUnit(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """End of a sentence that begins with the feature."""
+        """Message on the two units, which follows the name of the feature."""
         ends = [f"{low:.6g} to {high:.6g}" for low, high in (self.upper, self.lower)]
         differ = f"that differ by a factor of about {self.ratio:g}" if not self.shift else "apart"
         return (
@@ -79,7 +83,8 @@ class OtherUnit(NamedTuple):
 def other_unit(x: Float, *, is_named: bool = False) -> OtherUnit | None:
     """Find the values of a column x (m,) that are in another unit; None if there are none.
 
-    With `is_named`, the user names the column: it is not one of many features, so less is needed.
+    With `is_named`, the user named the column: it is not one of many features, so less evidence is
+    needed.
 
     >>> heights = np.array([151, 163, 158, 174, 169, 182, 177, 166, 190, 171.0])
     >>> other_unit(np.append(heights, heights / 100 + 0.01)).ratio

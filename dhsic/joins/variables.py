@@ -75,7 +75,7 @@ def has_columns(data: Any) -> bool:
 
 
 def column_of(data: Any, source: AbstractSource, name: str) -> Array | None:
-    """Read the column `name` (m,) that is a feature of `source`; categories are text, or "".
+    """Read the column `name` (m,) that is a feature of `source`; categories as text, "" if missing.
 
     It is None if there is no such feature in memory, or if `data` have variables beside features.
     """
@@ -389,7 +389,7 @@ def _in_words(values: Array, attributes: Mapping[str, Any]) -> Array:
     """Return codes of classes (m,) as the words that ``flag_values`` and ``flag_meanings`` define.
 
     These are attributes of the CF conventions. A missing value is "", and a code without a meaning
-    is its number. Other values are returned unchanged, and the codes of SEX, as in PLINK.
+    is its number. Other values, and the codes of SEX as in PLINK, are returned unchanged.
     """
     codes = np.atleast_1d(np.asarray(attributes.get(FLAGS, ())))
     words = str(attributes.get(MEANINGS, "")).split()

@@ -47,7 +47,7 @@ KERNELS: dict[str, type[AbstractKernel]] = {
 
 
 def resolve_kernel(kernel: object) -> AbstractKernel:
-    """Return the kernel with a name; a kernel object is returned unchanged."""
+    """Return the kernel with this name; a kernel object is returned unchanged."""
     if isinstance(kernel, AbstractKernel):
         return kernel
     if not isinstance(kernel, str) or kernel not in KERNELS:

@@ -28,18 +28,18 @@ TIE = 1e-12
 
 
 class BandwidthStats(Protocol):
-    """Statistics of the surviving features that policies use."""
+    """Statistics of the surviving features, those not yet eliminated, for bandwidth policies."""
 
     def pair_distances(self) -> Float:
         """Squared distances of pairs of different samples, (n,), for all pairs or some of them."""
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
-        """HSIC(sigma, S) for every sigma."""
+        """HSIC of the surviving features S and the labels, for every sigma."""
 
 
 @dataclass(frozen=True)
 class DistanceStats:
-    """Statistics for bandwidth policies, computed from the statistic of all pairs of samples.
+    """Distances and HSIC for bandwidth policies, from the statistic G of all pairs of samples.
 
     The weights W may be None if only distances are needed. For kernels that do not sum inner
     products, the statistic contains distances that are not squared, and sigma is their coefficient.
@@ -70,11 +70,11 @@ class DistanceStats:
 
 
 class AbstractBandwidth(ABC):
-    """Chooses sigma for the surviving features."""
+    """Policy that chooses sigma for the surviving features."""
 
     @abstractmethod
     def __call__(self, known: BandwidthStats, n_features: float) -> float:
-        """Sigma for ``|S| = n_features``."""
+        """Return sigma for ``|S| = n_features`` surviving features, from the statistics `known`."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Grid(AbstractBandwidth):
 
 
 def hsic_value(kernel: AbstractKernel, sigma: float, W: Float, statistic: Statistic) -> float:
-    """HSIC, ``<W, K>``, from the statistic and weights W (m, m)."""
+    """HSIC, ``<W, K>``, with label weights W (m, m) and the kernel matrix K of `statistic`."""
     if kernel.scored_by == "matrix":
         resolvent = AbstractMatrixFunction.of(kernel).resolvent(statistic.to_dense(), sigma)
         return float(np.vdot(W, resolvent.smoother))

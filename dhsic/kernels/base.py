@@ -6,9 +6,10 @@ distances, or counts. Removing feature j with column x changes the kernel matrix
 
     ``decrement = K(S \ j) - K(S)``                                         (m, m)
 
-and HSIC by ``<W, decrement>``. If this function of ``(x_i, x_i')`` is (nearly) a short sum of
-symmetric products ``f(x_i) f(x_i')`` times a matrix that does not depend on j, the kernel provides
-an `Expansion`: then quadratic forms, half of a matrix product each, score a block of features.
+and HSIC by ``<W, decrement>``, where W (m, m) are weights from the labels. If the decrement, a
+function of ``(x_i, x_i')``, is (nearly) a short sum of symmetric products ``f(x_i) f(x_i')`` times
+a matrix that does not depend on j, the kernel provides an `Expansion`: then quadratic forms, half
+of a matrix product each, score a block of features. ``A o B`` is the entrywise product.
 
 Arrays may come from any library of the array API standard; in one call all are from the same
 library, on the same device. Arrays of feature statistics (`magnitudes`, `remainder`) are NumPy's.
@@ -39,9 +40,11 @@ COMPLETE = 1e-13
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One summand ``coefficient f(x)' A f(x)`` with ``A = W o base``; see `AbstractKernel.base`.
+    """One term ``coefficient f(x)' A f(x)`` of an `Expansion`, with ``A = W o base``.
 
-    If it is `linear`, it is ``coefficient f(x)' A 1`` and needs only the row sums of A.
+    W (m, m) are label weights, ``o`` is the entrywise product, and `base` is the key of a base
+    matrix, see `AbstractKernel.base`. A `linear` term is ``coefficient f(x)' A 1``, which needs
+    only the row sums of A.
     """
 
     base: int
@@ -82,7 +85,7 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One summand ``coefficient (x^a)' A x^b`` with ``A = W o base``, for powers of a feature."""
+    """One term ``coefficient (x^a)' A x^b`` of a `PowerSeries`; for A see `Term`."""
 
     base: int
     coefficient: float
@@ -144,13 +147,13 @@ class AbstractKernel(ABC):
 
     @classmethod
     def of(cls, kernel: AbstractKernel) -> Self:
-        """Return the kernel, after an assertion that it is an instance of this class."""
+        """Return `kernel` unchanged; AssertionError if it is no instance of this class."""
         assert isinstance(kernel, cls), f"{kernel.name} is of another family"
         return kernel
 
     @property
     def exact_order(self) -> int | None:
-        """Order at which the expansion is exact; None if it is infinite or there is none."""
+        """Order at which the expansion is exact; None if there is no such order."""
         return None
 
     @property
@@ -229,7 +232,7 @@ class AbstractKernel(ABC):
 
     @final
     def diagonal(self, key: int | None, norms: Float, sigma: float) -> Float:
-        """Diagonal of base matrix `key`, or of K if it is None, from `norms` (m,), that of G."""
+        """Diagonal (m,) of base matrix `key`, or of K if None; `norms` (m,) is that of G."""
         if self.is_product:
             return np.ones_like(norms)  # exp(0): the distance of a sample from itself is 0
         diagonal = np.empty_like(norms)

@@ -64,7 +64,7 @@ class CensoredTarget(RealTargets):
         return CensoredTarget(B * scale, None, y=y, eta=eta, numbers=tuple(numbers))
 
     def unit_directions(self, Q: Float) -> tuple[Float, tuple[int, ...]]:
-        """Orthonormal directions (m, S), orthogonal to Q, and the numbers of their weights."""
+        """Orthonormal directions (m, S) orthogonal to Q, and numbers of their weight functions."""
         B, chosen = orthonormal_columns(self.values, Q, LEAST_LEFT)
         return B, tuple(self.numbers[i] for i in chosen)
 

@@ -42,7 +42,7 @@ class Linear(AbstractKernel):
         return -(x[:, None] * y[None, :])
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Return ones, because ``A = W o base`` is W itself."""
+        """Return a matrix of ones: the expansion of this kernel uses W itself."""
         return namespace_of(inner).ones_like(inner)
 
     def addition(self) -> Expansion:

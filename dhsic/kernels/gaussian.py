@@ -115,7 +115,7 @@ class Gaussian(AbstractKernel):
         part_columns: Float,
         sigma: float,
     ) -> Float:
-        """Compute `decrement` for a group: delta^2 is the squared distance by its features."""
+        """Compute `decrement` for a group of features, over which ``delta^2`` is a sum."""
         t = squared_distances(part, part_rows, part_columns)
         return self._without(squared_distances(inner, rows, columns), t, sigma)
 
@@ -194,7 +194,10 @@ def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
 
 
 def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -> list[Float]:
-    """Magnitudes of the terms, from ``e <= exp(sigma max_abs^2)`` and ``e - 1 <= sigma x^2 e``."""
+    """Magnitudes of the terms, see `Expansion`.
+
+    They follow from ``e <= exp(sigma max_abs^2)`` and ``e - 1 <= sigma x^2 e``.
+    """
     with np.errstate(over="ignore"):
         U = sigma * max_abs * max_abs
         growth = np.exp(U)

@@ -233,7 +233,7 @@ def _read(graphs: Sequence[Any]) -> tuple[list[Any], list[Index], list[Any]]:
 
 
 def _adjacency(i: int, given: Any) -> Any:
-    """Adjacency matrix of graph i, csr (n, n); raises an error unless symmetric, of 0 and 1."""
+    """Convert the adjacency of graph i to csr (n, n); it must be symmetric, of 0 and 1."""
     matrix = given if issparse(given) else as_array(given, f"the adjacency of graph {i}")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InputError(
@@ -268,7 +268,7 @@ def _labels(i: int, given: Any, n: int) -> list[Any]:
 
 
 def _check_kinds(named: list[list[Any] | None]) -> None:
-    """Raise an error for labels that cannot be sorted together."""
+    """Raise an error if only some graphs have labels, or if labels mix text and integers."""
     bare = [i for i, labels in enumerate(named) if labels is None]
     if 0 < len(bare) < len(named):
         raise InputError(

@@ -3,7 +3,7 @@ r"""Parts of the label matrix L: kernels on one or several targets (columns of t
 L is the sum of its parts. A part computes its kernel tile by tile, or in low rank, as ``B
 diag(weights) B'`` with few directions B. If there are several parts, they are *scaled alike*: each
 is divided by the norm of its centred matrix ``R L R``, which determines the variance of HSIC under
-independence.
+independence. ``R = I - Q Q'`` projects out Q (m, q), a basis of the mean and the covariates.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ClassTarget:
 
     @staticmethod
     def of(codes: Array, kernel: str, p: Float | None = None) -> ClassTarget:
-        """Create the class kernel with a name: JMLR eq. 16 to 19, or a kernel that criteria use.
+        """Create the class kernel with this name: JMLR eq. 16 to 19, or one that criteria use.
 
         With weights p (m,) of the samples, sizes of classes are sums of weights.
         """
@@ -73,7 +73,7 @@ class ClassTarget:
         return np.asarray(self.table[np.ix_(self.codes[rows], self.codes[columns])])
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Low-rank form; the direction vector of a sample is the row of `maps` for its class."""
+        """Low-rank form ``B diag(weights) B'``; rows of B are the rows of `maps`, by class."""
         n = len(self.weights)
         if n > MOST_DIRECTIONS:
             raise InputError(
@@ -86,14 +86,14 @@ class ClassTarget:
         return maps[self.codes], self.weights, 0.0
 
     def norm(self, Q: Float) -> float:
-        """Norm ``||R L R||`` with ``R = I - Q Q'``, computed from sums over the classes."""
+        """Norm ``||R L R||`` (see the module docstring), computed from sums over the classes."""
         n = len(self.table)
         along = np.stack([np.bincount(self.codes, column, minlength=n) for column in Q.T])
         inner = np.diag(np.bincount(self.codes, minlength=n)) - along.T @ along
         return _norm_of(inner @ self.table)
 
     def times(self, scale: float) -> ClassTarget:
-        """Multiply L by a number."""
+        """Copy with L multiplied by `scale`."""
         return replace(self, weights=self.weights * scale)
 
 
@@ -154,11 +154,11 @@ class RealTargets:
         return np.ascontiguousarray(G.T), np.full(len(G), self.scale), missed
 
     def norm(self, Q: Float) -> float:
-        """``||R L R||`` with ``R = I - Q Q'``."""
+        """Norm ``||R L R||``, see the module docstring."""
         return _norm_of_factor(self.factor(ROUGHLY, MOST_DIRECTIONS), Q)
 
     def times(self, scale: float) -> RealTargets:
-        """Multiply L by a number."""
+        """Copy with L multiplied by `scale`."""
         return replace(self, scale=self.scale * scale)
 
 
@@ -176,9 +176,10 @@ class MixedTarget:
     def of(
         classes: ClassTarget, numbers: RealTargets, Q: Float, p: Float | None = None
     ) -> MixedTarget:
-        """Create the sum; both kernels get the norm of the class kernel, after projection by Q.
+        """Create the sum; both kernels get the norm of the class kernel, after Q is projected out.
 
-        With weights p (m,) of the samples, Q is a basis of ``sqrt(p) [1, C]``.
+        Q (m, q) is a basis of the mean and the covariates C; with weights p (m,) of the samples, of
+        ``sqrt(p) [1, C]``.
         """
         norms = _norm_left(classes, Q, p) / _norm_left(numbers, Q, p)
         return MixedTarget(classes, numbers.times(norms))
@@ -215,11 +216,11 @@ class MixedTarget:
         return both @ vectors[:, significant][:, ::-1], np.ones(int(significant.sum())), missing
 
     def norm(self, Q: Float) -> float:
-        """``||R L R||`` with ``R = I - Q Q'``."""
+        """Norm ``||R L R||``, see the module docstring."""
         return _norm_of_factor(self.factor(ROUGHLY, MOST_DIRECTIONS), Q)
 
     def times(self, scale: float) -> MixedTarget:
-        """Multiply L by a number."""
+        """Copy with L multiplied by `scale`."""
         return MixedTarget(self.classes.times(scale), self.numbers.times(scale))
 
 
@@ -255,12 +256,12 @@ LabelPart = TargetPart | GivenMatrix
 
 
 def scaled_alike(parts: list[TargetPart], Q: Float, p: Float | None = None) -> list[TargetPart]:
-    """Scale parts to norm 1 after projection by Q; with weights p (m,), to weighted norm 1."""
+    """Scale parts to norm 1 after Q is projected out; with weights p (m,), to weighted norm 1."""
     return [part.times(1.0 / _norm_left(part, Q, p)) for part in parts]
 
 
 def _norm_left(part: TargetPart, Q: Float, p: Float | None = None) -> float:
-    """Norm of a part after projection by Q; if this is 0, after projection by the mean only."""
+    """Norm of a part after Q is projected out; if it is 0, after only the mean is."""
     if p is None:
         norm, before = part.norm(Q), part.norm(mean_direction(len(Q)))
     else:

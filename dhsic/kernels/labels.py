@@ -103,7 +103,7 @@ class LabelMatrix:
 
     @property
     def description(self) -> str:
-        """Readable list of the kernels and their targets."""
+        """Names of the kernels of all parts, joined by plus signs."""
         return " + ".join(part.name for part in self.parts)
 
     @property
@@ -124,7 +124,7 @@ class LabelMatrix:
 
     @property
     def readings(self) -> tuple[LabelMatrix, ...]:
-        """L itself; for mixed labels also L of only the classes, and L of only the numbers."""
+        """Readings of the labels: L; for mixed labels also L of the classes, and of the numbers."""
         if len(self.parts) == 1 and isinstance(part := self.parts[0], MixedTarget):
             return self, replace(self, parts=(part.classes,)), replace(self, parts=(part.numbers,))
         return (self,)
@@ -275,9 +275,10 @@ def joint_labels(each: Sequence[LabelMatrix], covariates: Array | None = None) -
 def _target(
     column: Array, kernel: str, covariates: Array | None, Q: Float, p: Float | None
 ) -> TargetPart:
-    """Create the kernel with this name on one target, `column` (m,), with weights p (m,).
+    """Create the label kernel with this name for one target, `column` (m,).
 
-    Q (m, q + 1) is the basis of ``[1, covariates]``, or of ``sqrt(p) [1, covariates]``.
+    p (m,) are weights of the samples, if any. Q (m, q + 1) is the basis of ``[1, covariates]``, or
+    of ``sqrt(p) [1, covariates]``.
     """
     if kernel in (*REAL_KERNELS, ORDINAL):
         return real_targets(column[:, None], kernel, covariates, p)
@@ -288,7 +289,7 @@ def _target(
 
 
 def _columns(y: Array) -> Array:
-    """Return labels y as (m, t); InputError if they are empty, or missing or infinite anywhere."""
+    """Return labels y as (m, t); InputError if empty, or if any is missing or infinite."""
     Y = as_array(y, "y")
     if Y.dtype.kind in "cmMV":
         refuse_dtype(Y.dtype, "y")
@@ -322,7 +323,7 @@ def _columns(y: Array) -> Array:
 
 
 def _codes(values: Array) -> str:
-    """Text of the command-line options that declare the infinite values to be missing."""
+    """Command-line options that declare the infinite `values` to be missing."""
     infinite = values[np.isinf(values)] if values.dtype.kind == "f" else values[:0]
     return "".join(f"--na {value:g} " for value in np.unique(infinite))
 

@@ -196,7 +196,7 @@ class Delta(AbstractLevels):
         return -self.decrement(inner, rows, columns, x, y, sigma)
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Return ones, because ``A = W o base`` is W itself."""
+        """Return a matrix of ones: the expansion of this kernel uses W itself."""
         return namespace_of(inner).ones_like(inner)
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:

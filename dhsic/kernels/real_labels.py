@@ -27,7 +27,7 @@ MOST_LISTED = 30
 
 
 def as_real(column: Array) -> Float | None:
-    """Convert a column to float64; None if it has names or booleans."""
+    """Convert a column to float64; None if it contains names or booleans."""
     if column.dtype.kind == "b":
         return None
     if column.dtype.kind == "O" and not all(is_numeral(v) for v in column if isinstance(v, str)):
@@ -41,7 +41,7 @@ def as_real(column: Array) -> Float | None:
 def real_targets(
     Y: Array, kernel: str, covariates: Array | None, p: Float | None = None
 ) -> RealTargets:
-    """Create the joint kernel with this name on real targets Y (m, t).
+    """Create the joint label kernel with this name on real targets Y (m, t).
 
     With weights p (m,) of the samples, which sum to 1, ranks, residuals and the median distance are
     weighted; the median is over two independent draws of samples.
@@ -126,7 +126,7 @@ def _lifted(values: Float, kernel: str) -> Float:
 
 
 def _residuals(values: Float, covariates: Array, p: Float | None) -> Float:
-    """Residuals of the targets (m, t) from a linear regression on ``[1, C]``, weighted by p."""
+    """Residuals of the targets (m, t) from a linear regression on the covariates, weighted by p."""
     centred = values - np.average(values, axis=0, weights=p)
     if p is None:
         Q = covariate_basis(covariates, len(values))

@@ -65,11 +65,11 @@ class AbstractMatrixFunction(AbstractKernel):
     @property
     @abstractmethod
     def inside(self) -> AbstractKernel:
-        """Kernel of the matrix K."""
+        """Kernel whose matrix is K."""
 
     @property
     def updates(self) -> bool:
-        """Whether removing one feature changes K by a matrix of rank one, as for linear kernels."""
+        """Whether removing a feature changes K by a matrix of rank one (linear kernels)."""
         return self.inside.is_additive
 
     def resolvent(self, G: Float, sigma: float) -> Resolvent:

@@ -50,7 +50,7 @@ def check_events(y: Array) -> None:
 
 
 def event_counts(y: Array | None) -> dict[str, int]:
-    """Attributes of a result for censored times: numbers of events and of censored samples."""
+    """Numbers of events and censored samples, as result attributes; {} for other labels."""
     if y is None or not is_censored(y):
         return {}
     n = int(y["event"].sum())
@@ -168,7 +168,7 @@ class NullModel:
 
 
 def concordance(y: Array, risk: Float) -> float:
-    """Harrell's concordance: share of comparable pairs in which the earlier event has more risk.
+    """Harrell's concordance: fraction of comparable pairs with more risk for the earlier event.
 
     A pair is comparable if the earlier time is an event, and the other sample was at risk then;
     of equal times, an event comes before a censored time. Pairs of equal risk count one half. NaN

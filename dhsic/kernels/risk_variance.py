@@ -106,7 +106,7 @@ class RiskSetVariance(AbstractProductVariance):
 
     @cached_property
     def errors(self) -> Float:
-        """Standard deviations (S,) of the ratios of features that are exchangeable (normal)."""
+        """Standard deviations (S,) of the variance ratios of random normal features."""
         m, p, W, h = len(self.Q), self.means, self.of_means, self.of_squares
         of_products = np.square(p.T @ p)
         square = np.square(h).sum(axis=0) - 2.0 * (W * (np.square(p).T @ h)).sum(axis=0)

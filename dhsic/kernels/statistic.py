@@ -63,7 +63,7 @@ class AbstractSums(ABC):
 
     @abstractmethod
     def take_away(self, upper: Float, Z: Float, each: Each) -> None:
-        """Subtract features Z (c, m) in place, in strips that `each` may process in parallel."""
+        """Subtract features Z (c, m) from the upper triangle; `each` may run strips in threads."""
 
 
 @dataclass(frozen=True)

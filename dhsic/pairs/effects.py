@@ -38,7 +38,7 @@ def product_effects(
 ) -> tuple[Float, str] | None:
     """Coefficients and standard errors (n, 2) of the products of pairs (n, 2), and a description.
 
-    If `beside` is given, the second members of pairs are its columns, all of which are covariates
+    If `beside` is passed, the second members of pairs are its columns, all of which are covariates
     of the regression, see `dhsic.pairs.tiles.columns_beside`. Coefficients are NaN if the
     regression has no solution, because the pair separates the classes or explains the product.
     Returns None for several targets or more than two classes.

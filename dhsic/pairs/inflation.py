@@ -58,7 +58,7 @@ class Inflation:
 
 
 def medians_of(some: Array) -> Float:
-    """Medians (1 + B,) of the approximate shares (1 + B, s) of s pairs.
+    """Medians (1 + B,) of the approximate shares of variance (1 + B, s) that s pairs explain.
 
     The first row is for the observed labels, the others for B permutations. The result is empty if
     s is too small.
@@ -70,7 +70,7 @@ def medians_of(some: Array) -> Float:
 
 
 def every(n_pairs: int) -> int:
-    """Odd number n: every n-th pair is in the sample from which the inflation is estimated."""
+    """Odd number n such that every n-th pair is sampled to estimate the inflation."""
     return (n_pairs // SAMPLED) | 1
 
 

@@ -120,11 +120,11 @@ class PartnerKernel:
     Attributes
     ----------
     kernel, squares, covariance : Quadratic
-        K, ``K o K`` and ``K o P``, (m, m) float32.
+        K, ``K o K`` and ``K o P``, (m, m) float32; P is the covariance of the residuals.
     cube_sums : (m,)
         Row sums of ``K o K^2``.
     Q : (m, q) float32
-        Orthonormal basis of what is regressed out of labels and features.
+        Orthonormal basis of the mean, covariates and known main effects.
     n_partners : int
         Number d of features in K.
     """
@@ -138,7 +138,7 @@ class PartnerKernel:
 
     @classmethod
     def of(cls, K: Float, P: Float, Q: Float, d: int) -> PartnerKernel:
-        """Prepare the matrices from K (m, m), whose diagonal is 0, and the covariance P."""
+        """Prepare the matrices from K (m, m) with diagonal 0, and the residual covariance P."""
         sums = np.vecdot(K @ K, K)
         kernel, squares, covariance = (Quadratic.of(A, 1.0, np.float32) for A in (K, K * K, K * P))
         return cls(kernel, squares, covariance, sums, Q.astype(np.float32), d)
@@ -155,7 +155,7 @@ class MixedModel:
     vectors : (m, m)
         Eigenvectors, with Q regressed out of them.
     Q : (m, q)
-        Orthonormal basis of what is regressed out.
+        Orthonormal basis of the mean, covariates and known main effects.
     labels : (m, t)
         Coordinates of the label columns along the eigenvectors.
     penalty : float
@@ -197,7 +197,7 @@ class MixedModel:
         return np.asarray(self.vectors @ (labels * weights[:, None]) * scale, dtype=np.float32)
 
     def permuted(self, n: int, seed: int) -> Iterator[tuple[float, Array]]:
-        """Yield penalty and residuals (m, t) of n permutations of the white labels.
+        """Yield penalty and residuals (m, t) of n permutations of the whitened labels.
 
         The model is fitted again to each of them.
         """
@@ -242,17 +242,17 @@ def scan_cost(m: int, t: int) -> Cost:
 
 
 def projected(X: Array, Q: Array) -> Array:
-    """Features X (c, m), which are centred, with Q regressed out; both are float32."""
+    """Regress Q (m, q) out of centred features X (c, m); both are float32."""
     return X - (X @ Q) @ Q.T if Q.shape[1] > 1 else X
 
 
 def moments_of(
     X: Array, is_partner: Mask, draws: Iterable[Array], state: PartnerKernel, each: Each = map
 ) -> Float:
-    """Moments of features X (c, m) for n draws of residuals, with S as it is, (n, c, 4).
+    """Moments (n, c, 4) of features X (c, m) for n draws of residuals; S is not centred.
 
-    Q is regressed out of X. The function `each` may run draws in parallel threads. Features that
-    are not tested are NaN.
+    Q has been regressed out of X. The function `each` may run draws in parallel threads. Features
+    that are not tested are NaN.
     """
     m = X.shape[1]
     a = X * X
@@ -270,7 +270,7 @@ def moments_of(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureTile:
-    """Features x (c, m) with Q regressed out, and what is computed from them alone.
+    """Features x (c, m) with Q regressed out, and quantities that do not depend on the labels.
 
     `a` are squares of x, `v` their part that x does not explain, `sizes` and `v_sizes` the sums of
     squares of x and v, and `own` the positions of the partners.
@@ -294,7 +294,7 @@ class FeatureTile:
         return cls(x, a, v, sizes, v_sizes, own)
 
     def moments(self, residuals: Array, state: PartnerKernel) -> Float:
-        """Moments of S, see `VALUES`, for residuals (m, t): (c, 4)."""
+        """Compute the moments of S (see `VALUES`) for residuals (m, t), (c, 4)."""
         products = [self._product(r) for r in residuals.T]
         statistic, full, less, third, size = np.zeros((5, len(self.x)))
         for s, W in enumerate(products):
@@ -313,14 +313,14 @@ class FeatureTile:
         return np.stack([statistic, variance, third, size], axis=1)
 
     def _product(self, r: Array) -> Array:
-        """``x o r`` with the main effects of x and of its square regressed out of r."""
+        """Products ``x o r``, with main effects of x and its square regressed out of r."""
         W = r - self.x * ((self.x @ r) / self.sizes)[:, None]
         W -= self.v * ((self.v @ r) / self.v_sizes)[:, None]
         W *= self.x
         return W
 
     def _subtract_own(self, less: Float, w: Array, weight: float, state: PartnerKernel) -> None:
-        """Add the part of ``w'(K o K) w`` that is due to the feature itself to `less` (c,)."""
+        """Add to `less` (c,) the part of ``w'(K o K) w`` that is due to the feature itself."""
         d, own = state.n_partners, self.own
         spread = np.vecdot(self.a[own], self.a[own]) / w.shape[1]
         own = own[spread**2 > WORTH_REMOVING * d]
@@ -332,7 +332,7 @@ class FeatureTile:
 
 
 def _third(w: Array, state: PartnerKernel) -> Float:
-    """Third moment of S, see the module docstring."""
+    """Third moment of S, (c,), from w (c, m), see the module docstring."""
     u = w.mean(axis=1, dtype=np.float64)
     sums = w @ state.cube_sums
     return np.asarray(8.0 * u**2 * (3.0 * sums - 2.0 * u * state.cube_sums.sum()))
@@ -370,7 +370,7 @@ def calibration_moments(
 class MarginalCalibration:
     """Mean, standard deviation and excess skewness of standardised statistics of permuted labels.
 
-    The excess is the skewness minus the mean of what the third moments predict.
+    The excess is the skewness minus the mean skewness that the third moments predict.
     """
 
     mean: float
@@ -379,7 +379,7 @@ class MarginalCalibration:
 
     @classmethod
     def of(cls, moments: Float) -> MarginalCalibration:
-        """Compute it from the moments (n, c, 4) of n permutations and c features."""
+        """Compute the calibration from the moments (n, c, 4) of n permutations and c features."""
         statistic, variance, third, _ = moments[:, ~np.isnan(moments[0, :, 0])].T
         z = statistic / np.sqrt(variance)
         mean, std = float(z.mean()), float(z.std())
@@ -387,14 +387,14 @@ class MarginalCalibration:
         return cls(mean, std, float((((z - mean) / std) ** 3).mean()) - predicted)
 
     def log_p(self, moments: Float) -> Float:
-        """Log p-values of features with these moments (c, 4)."""
+        """Log p-values (c,) of features with these moments (c, 4)."""
         statistic, variance, third, _ = moments.T
         z = (statistic / np.sqrt(variance) - self.mean) / self.std
         skewness = third / variance**1.5 + self.skewness
         return log_tail(z, np.maximum(skewness, 0.0))
 
     def shares(self, moments: Float) -> tuple[Float, Float]:
-        """Estimated shares of the labels that interactions explain, and standard errors, (c,)."""
+        """Shares of the labels' variance that interactions explain, and their errors, (c,)."""
         statistic, variance, _, size = moments.T
         deviation = np.sqrt(variance)
         unit = 2.0 * np.square(size) / deviation  # `size` is 1 without interactions

@@ -89,7 +89,7 @@ POWER = float(ndtri(0.8))
 
 @dataclass(frozen=True, slots=True)
 class MarginalForecast:
-    """Expected cost of a test: memory, and float32 operations of products."""
+    """Expected cost of a test: memory, and float32 operations of matrix products."""
 
     memory: MemoryEstimate
     flops: float
@@ -98,7 +98,7 @@ class MarginalForecast:
     n_partners: int
 
     def seconds(self, flops_a_second: float, values_a_second: float, n: int) -> float:
-        """Time in seconds on n threads; the rates are per thread and second."""
+        """Estimated time in seconds on n threads; the rates are per thread and second."""
         return float(self.flops / flops_a_second + self.values / values_a_second) / n
 
 
@@ -115,7 +115,7 @@ class MarginalInteractionTest:
 
     @classmethod
     def like(cls, test: PairTest) -> MarginalInteractionTest:
-        """Test with the parameters that it has in common with a test of pairs."""
+        """Create a test with the parameters that it shares with a test of pairs."""
         return cls(**{field.name: getattr(test, field.name) for field in fields(cls)})
 
     def check(self) -> MarginalInteractionTest:
@@ -192,7 +192,7 @@ class MarginalInteractionTest:
         state: PartnerKernel,
         kept: SavedResults,
     ) -> MarginalCalibration:
-        """Calibrate by permuted labels and some of the features."""
+        """Calibrate the test with permuted labels and a sample of the features."""
         saved = kept.get(NULL)
         if saved is None:
             places = np.linspace(0, features.size - 1, min(CALIBRATED, features.size))
@@ -217,7 +217,7 @@ class MarginalInteractionTest:
         moments: Float,
         calibration: MarginalCalibration,
     ) -> xr.Dataset:
-        """Table of the tested features, those with the smallest p-value first."""
+        """Table of the tested features, by ascending p-value."""
         tested = ~np.isnan(moments[:, 0])
         features, moments = features[tested], moments[tested]
         log_p = calibration.log_p(moments)
@@ -238,9 +238,10 @@ class MarginalInteractionTest:
         return table
 
     def _power(self, moments: Float, calibration: MarginalCalibration) -> dict[str, float]:
-        """Numbers of tested and untestable features, and the share found with a power of 0.8.
+        """Numbers of tested and untestable features, and the share detectable with a power of 0.8.
 
-        It is found at family-wise level `alpha` (Bonferroni), for the median standard error.
+        The share is significant at family-wise level `alpha` (Bonferroni), for the median standard
+        error.
         """
         tested = moments[~np.isnan(moments[:, 0])]
         _, errors = calibration.shares(tested)
@@ -280,7 +281,7 @@ class MarginalInteractionTest:
     def _identity(
         self, reader: Reader, given: Labelled, Q: Float, U: Float, features: Index
     ) -> dict[str, Any]:
-        """Identity of a test: a checkpoint with another identity belongs to another test."""
+        """Values that identify the test; a checkpoint of another test has other values."""
         if self.checkpoint is None:
             return {}
         digest = sha256(U.tobytes() + Q.tobytes() + features.tobytes())
@@ -296,7 +297,7 @@ class MarginalInteractionTest:
 
 
 def _partner_products(reader: Reader, partners: Index | None, missing: str) -> tuple[Float, int]:
-    """Inner products of samples over the partners that vary, (m, m), and their number.
+    """Inner products (m, m) of samples over the varying partners, and the number of partners.
 
     It also measures the scaling of all features.
     """

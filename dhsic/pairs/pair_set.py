@@ -29,7 +29,7 @@ class PairSet:
         Disjoint sets of features, ascending: each feature of the first set is paired with each
         feature of the second one.
     one_run : bool
-        Whether the first set of a cross is read in one run; it must be small.
+        Whether the first set of a cross is read as one range of features; it must be small.
     n_columns : int
         Number of columns that are not features, with which all features of `alone` are paired.
     alone : Index or None
@@ -48,13 +48,13 @@ class PairSet:
 
     @classmethod
     def of_all(cls, features: Index, partners: Index | None = None) -> PairSet:
-        """All pairs of some features, and pairs of these few features with all `partners`."""
+        """Create the set of all pairs of `features`, and of their pairs with `partners`."""
         crosses = () if partners is None or not partners.size else ((features, partners),)
         return cls(features, crosses, one_run=True)
 
     @classmethod
     def between(cls, first: Index, second: Index) -> PairSet:
-        """Pairs of a feature of one set with a feature of another set; the sets may overlap."""
+        """Create the set of pairs of a feature of `first` with one of `second`."""
         both = np.intersect1d(first, second)
         only_first, only_second = np.setdiff1d(first, both), np.setdiff1d(second, both)
         crosses = ((only_first, second), (both, only_second))
@@ -62,7 +62,7 @@ class PairSet:
 
     @classmethod
     def with_columns(cls, features: Index, n_columns: int) -> PairSet:
-        """Pairs of each feature with each of the columns that are not features."""
+        """Create the set of pairs of each feature with each of `n_columns` other columns."""
         return cls(features[:0], n_columns=n_columns, alone=features)
 
     @property
@@ -89,7 +89,7 @@ class PairSet:
     def sampled(self, seed: int, most: int, n_runs: int) -> PairSet:
         """Sample the pairs that are tested with permuted labels.
 
-        There are at most about ``most (most - 1) / 2`` of them, within `n_runs` random runs of
+        There are at most about ``most (most - 1) / 2`` of them, within `n_runs` random ranges of
         neighbouring features. Pairs with the partners of `PairSet.of_all` are not included.
         """
         if self.alone is not None:
@@ -112,7 +112,7 @@ class PairSet:
         )
 
     def jobs(self, reader: Reader, functions: int, narrowest: int | None = None) -> list[Job]:
-        """Jobs of a scan, each a tile of pairs; runs have at most `narrowest` features."""
+        """Jobs of a scan, one per tile; ranges have at most `narrowest` features."""
         width = self.width(reader.n_samples, functions)
         width = width if narrowest is None else min(narrowest, width)
 
@@ -128,18 +128,18 @@ class PairSet:
         return jobs
 
     def width(self, m: int, functions: int) -> int:
-        """Number of features of a run, for m samples."""
+        """Number of features in each range of a tile, for m samples."""
         return run_width(m, self.n_features, functions)
 
     def n_tiles(self, width: int) -> int:
-        """Number of tiles, for runs of at most `width` features."""
+        """Number of tiles, for ranges of at most `width` features."""
         own = -(-self.within.size // width)
         n_alone = 0 if self.alone is None else -(-self.alone.size // width)
         n_crossed = sum(a * b for a, b in self._cross_runs(width))
         return int(own * (own + 1) // 2 + n_alone + n_crossed)
 
     def n_read(self, width: int) -> int:
-        """Number of features that are read, counted once for each tile."""
+        """Number of features that all tiles read; a feature is counted once per tile."""
         n = self.within.size * -(-self.within.size // width)
         n += 0 if self.alone is None else self.alone.size
         for (first, second), (a, b) in zip(self.crosses, self._cross_runs(width), strict=True):
@@ -147,7 +147,7 @@ class PairSet:
         return int(n)
 
     def _cross_runs(self, width: int) -> list[tuple[int, int]]:
-        """Numbers of runs of both sets of each cross."""
+        """Numbers of ranges of features into which both sets of each cross are divided."""
         return [
             (1 if self.one_run else -(-first.size // width), -(-second.size // width))
             for first, second in self.crosses
@@ -157,7 +157,7 @@ class PairSet:
 def sampled_features(features: Index, seed: int, most: int, n_runs: int) -> Index:
     """Features whose pairs are tested with permuted labels, at most about `most`.
 
-    They are all features, or `n_runs` random runs of neighbouring features if there are more.
+    They are all features, or `n_runs` random ranges of neighbouring features if there are more.
     """
     if features.size <= most:
         return features

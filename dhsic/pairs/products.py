@@ -24,10 +24,10 @@ The share of the pair is the largest share of its four blocks. Its p-value is ``
 p-value of the smallest of four independent p-values.
 
 Products of independent features are nearly orthonormal. Large scans therefore test only pairs with
-a block in which the sum of ``|U' z_rs|^2 / m`` is at least `MARGIN` times the target share. This
-takes R^2 matrix products per tile and label column. Products of features in linkage are smaller, so
-such pairs may be missed. There are no additional false positives, because permutations test all
-pairs.
+a block in which the sum of ``|U' z_rs|^2 / m`` is at least `MARGIN` times the target share, the
+smallest share that the scan looks for. This takes R^2 matrix products per tile and label column.
+Products of features in linkage are smaller, so such pairs may be missed. There are no additional
+false positives, because permutations test all pairs.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ FEW = 1 << 13
 
 
 def block_size(functions: int) -> int:
-    """Number of products in a block."""
+    """Number of products in a block, for this number of functions per feature."""
     return max(1, functions // 2) ** 2
 
 
@@ -288,7 +288,7 @@ def _all(left: FunctionRun, right: FunctionRun) -> Iterator[Index]:
 def _screened(
     left: FunctionRun, right: FunctionRun, labels: Labels, least: float
 ) -> Iterator[Index]:
-    """Yield the indices (n, 2) of the pairs with a block whose sum of squares is >= `least`."""
+    """Yield the indices (n, 2) of pairs with a block whose sum (see the screen) is >= `least`."""
     c, R, _ = left.F.shape
     narrow = labels.U.astype(np.float32)
     for rows in strips(c, len(right.F)):
@@ -308,7 +308,7 @@ def _screened(
 
 @dataclass(frozen=True, slots=True)
 class ProductScan(AbstractPass):
-    """Pass that returns the best n pairs of each tile, among those whose share is at least `reach`.
+    """Pass that returns the best n pairs of each tile; their shares of variance are >= `reach`.
 
     With `screens`, only pairs that pass the screen are tested, see the module docstring.
     """
@@ -340,9 +340,9 @@ class ProductScan(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class LargestProducts(AbstractPass):
-    """Pass that computes the largest shares with permuted labels, for products of functions.
+    """Pass that returns the largest shares with permuted labels, for products of functions.
 
-    It corresponds to `dhsic.pairs.tiles.Largest`.
+    It is the counterpart of `dhsic.pairs.tiles.Largest`.
     """
 
     labels: Labels
@@ -374,7 +374,7 @@ def _cost(labels: Labels, m: int, n_permuted: int) -> Cost:
 
 
 def task_bytes_of(functions: int, m: int, t: int, n_permuted: int, width: int | None) -> int:
-    """Bytes that a task needs in addition to stored values: functions, products, and a strip."""
+    """Bytes that a task needs besides stored values: for functions, products and shares."""
     width = run_width(m, WIDEST * FEWEST_RUNS, functions) if width is None else width
     runs = 2 * 4 * COPIES_OF_FUNCTIONS * functions * m * width
     n_pairs, g = width * width, functions * functions

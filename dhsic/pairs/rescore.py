@@ -37,9 +37,9 @@ VALUE_BYTES = 64 << 20
 class RescoredPairs:
     """Best pairs by final share.
 
-    `before` are their shares in the scan, `shares` the final ones. The first `n_certain` of the
-    pairs are certainly the best. `shares` covers all pairs kept by the scan; no other pair has a
-    share above `floor`.
+    `found` are the pairs and their final shares, `before` their shares in the scan. The first
+    `n_certain` pairs are certainly the best. `shares` are the final shares of all pairs kept by the
+    scan; no other pair has a share above `floor`.
     """
 
     found: BestPairs

@@ -9,7 +9,7 @@ scale; both are fitted.
 
 The law gives the expected number of pairs of a permutation that reach a share, ``rate = exp(-(x -
 location) / scale)`` (extremes form a Poisson process). The rate is proportional to the number of
-pairs. If only pairs within random runs of neighbouring features were permuted, which preserves
+pairs. If only pairs within random ranges of neighbouring features were permuted, which preserves
 linkage, the rate is scaled up to all pairs. It gives
 
 - the family-wise p-value ``1 - exp(-rate)``: the probability that any null pair reaches the share;
@@ -81,9 +81,10 @@ DIGEST = sha256().digest_size
 
 
 def _gumbel_scale(x: Float) -> float:
-    """Scale of the Gumbel law of x (n,) by maximum likelihood, as in ``scipy.stats.gumbel_r.fit``.
+    """Scale of a Gumbel distribution, fitted to x (n,) by maximum likelihood.
 
-    It is the mean of x minus the mean with weights ``exp(-x / scale)``.
+    As in ``scipy.stats.gumbel_r.fit``, it is the mean of x minus the mean with weights ``exp(-x /
+    scale)``.
     """
     from scipy.optimize import brentq  # imported here because it loads slowly; scipy.stats is worse
 
@@ -99,7 +100,7 @@ def _gumbel_scale(x: Float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """Fitted Gumbel law of the largest x of a permutation.
+    """Fitted Gumbel law of the largest x of a permutation; for x see the module docstring.
 
     `times` is the number of all pairs divided by the number of permuted pairs; n is the number of
     permutations.
@@ -112,7 +113,7 @@ class Null:
 
     @classmethod
     def of(cls, log_p: Float, times: float) -> Null:
-        """Fit the law by maximum likelihood to the log smallest p-value of each permutation."""
+        """Fit the distribution to the log smallest p-values of the permutations, (n,)."""
         x = _x(log_p)
         if float(x.std()) < SAME:  # hardly any pair is tested
             return cls(float(x.mean()), 1.0, times, x.size)
@@ -151,13 +152,13 @@ class Null:
 
 
 def _x(log_p: Float) -> Float:
-    """Transform ``-log(-log(1 - p))``; for small p it is ``-log p``."""
+    """Transform log p-values to ``-log(-log(1 - p))``, about ``-log p`` for small p."""
     log_p = np.minimum(log_p, SURE)
     return np.asarray(-np.log(-np.log1p(-np.exp(log_p))))
 
 
 class SavedResults:
-    """Saved results of a scan: arrays by name. Without a store, nothing is saved."""
+    """Store of the results of a scan, arrays by name; without a store, nothing is saved."""
 
     def __init__(self, store: AbstractStore | None = None) -> None:
         self._store = store
@@ -181,7 +182,7 @@ class SavedResults:
 
 @contextmanager
 def kept_at(path: Any, identity: Mapping[str, Any]) -> Iterator[SavedResults]:
-    """Yield the saved results at a path, for the scan with this identity; with None, save nothing.
+    """Yield the saved results at a path, for the scan with this identity; None saves nothing.
 
     Raises
     ------
@@ -254,7 +255,7 @@ class ScanResult:
         return self.labels.log_p(deflated(self.judged.found.shares, self.corrected))
 
     def threshold(self, alpha: float) -> float:
-        """Share that is significant at a family-wise level."""
+        """Smallest share of variance that is significant at a family-wise level."""
         assert self.null is not None, "something was permuted"
         share = self.labels.share_at(float(np.exp(self.null.log_p_at(alpha))))
         return float(deflated(share, 1 / self.corrected))
@@ -280,9 +281,9 @@ def scan_pairs(
 ) -> ScanResult:
     """Scan a set of pairs of features that vary, and return the best n pairs.
 
-    `reader` knows the scaling of features. Permutations use about as many pairs as `n_permuted`
-    features have, by default `MOST_PERMUTED`. `beside` are the columns of `pairs` that are not
-    features, see `dhsic.pairs.tiles.columns_beside`; features then have one function.
+    `reader` has measured the scaling of features. Permutations use about as many pairs as
+    `n_permuted` features have, by default `MOST_PERMUTED`. `beside` are the columns of `pairs` that
+    are not features, see `dhsic.pairs.tiles.columns_beside`; features then have one function.
     """
     n_pairs = pairs.n_pairs
     p = looked_for(n_pairs, n)
@@ -333,7 +334,7 @@ def looked_for(n_pairs: int, n: int) -> float:
 
 
 def is_screened(n_pairs: int, n: int, functions: int = 1) -> bool:
-    """Whether a scan for the best n of `n_pairs` pairs uses a screen."""
+    """Whether a scan for the best n of `n_pairs` pairs tests only those that pass a screen."""
     if functions > 1:
         return n_pairs > FEW
     return n_pairs > FEW_PAIRS and looked_for(n_pairs, n) <= MOST_SCREENED

@@ -105,7 +105,7 @@ def target_columns(y: Array, label_kernel: str = "auto") -> list[Float]:
 
 
 def _kernel_of_columns(label_kernel: str) -> str:
-    """Label kernel whose linear factor has the columns of a target with this kernel."""
+    """Label kernel from whose factor the columns of a target with this label kernel are taken."""
     if label_kernel in SCORE_KERNELS:
         return label_kernel
     return "multiclass" if label_kernel in CLASS_KERNELS else "linear"
@@ -175,7 +175,7 @@ class Labels:
 
     @property
     def degrees(self) -> tuple[int, int]:
-        """Degrees of freedom of the law of a share: t and n - t if a pair has one product."""
+        """Degrees of freedom of the distribution of a share: t and n - t for one product."""
         (m, t), g = self.U.shape, max(1, self.functions // 2) ** 2
         n, s = m - self.Q.shape[1] - self.sides * self.functions, min(g, t)
         return s * max(g, t), s * (n - g - t + s)
@@ -190,7 +190,7 @@ class Labels:
         return np.asarray(np.maximum(log_tail, -690.0))
 
     def share_at(self, p: float) -> float:
-        """Share with p-value p."""
+        """Share of variance whose p-value is p."""
         (t, n_minus_t), p = self.degrees, min(p, 1.0)
         if self.functions > 1 and p < 1.0:
             p = -np.expm1(np.log1p(-p) / BLOCKS)
@@ -238,7 +238,7 @@ class Side:
         return cls(X, P, g, _times(P, labels.U))
 
     def take(self, which: Any) -> Side:
-        """Subset of the features."""
+        """Select some of the features."""
         X = self.X[which]
         P = X if self.P is self.X else self.P[which]
         return Side(X, P, self.g[which], self.C[which])
@@ -292,7 +292,7 @@ class ProductFit:
         return cls(beta_j, beta_k, g, linked, residual, is_told)
 
     def part(self, which: Any) -> ProductFit:
-        """Fits of some pairs, by their positions in the arrays."""
+        """Select the fits of some pairs, by their positions in the arrays."""
         return ProductFit(*(getattr(self, each.name)[which] for each in fields(self)))
 
     @classmethod

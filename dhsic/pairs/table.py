@@ -117,7 +117,7 @@ def table_of(
 
 
 def _doubts(null: Null, inflation: Inflation | None, main_inflation: float | None) -> Iterator[str]:
-    """Yield warnings about p-values."""
+    """Yield warnings about doubtful p-values."""
     if null.scale > HEAVY:
         yield (
             "The largest shares of permuted labels are much larger than for normally distributed "
@@ -173,7 +173,7 @@ def pair_table(
 
 
 def _places(source: AbstractSource, first: Index, second: Index) -> dict[str, Array]:
-    """Genomic positions of both variants, if known; -1 if the second feature is missing."""
+    """Columns with the genomic positions of both variants, by name; {} if unknown."""
     alone, both = second < 0, (first, np.maximum(second, 0))
     contigs, positions = ([_read(source, name, at) for at in both] for name in (CONTIG, POSITION))
     if contigs[0] is None or positions[0] is None:

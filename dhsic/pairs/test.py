@@ -102,7 +102,7 @@ class Forecast:
             )
 
     def seconds(self, flops_a_second: float, values_a_second: float, n: int) -> float:
-        """Time in seconds on n threads; the rates are per thread and second."""
+        """Estimated time in seconds on n threads; the rates are per thread and second."""
         products = (self.flops + self.permuted_flops) / flops_a_second
         at_once = min(n, self.n_tiles)
         return float(np.float64(products + self.values / values_a_second) / at_once)
@@ -318,7 +318,7 @@ class PairTest:
     def _identity(
         self, reader: Reader, given: Labelled, labels: Labels, pairs: PairSet
     ) -> dict[str, Any]:
-        """Identity of a scan: a checkpoint with another identity belongs to another scan."""
+        """Values that identify the scan; a checkpoint of another scan has other values."""
         if self.checkpoint is None:
             return {}
         values = sha256(reader.scaling.checksum.tobytes())
@@ -365,7 +365,7 @@ def regressed_out(
     missing: str = "mean",
     functions: int = 0,
 ) -> Float:
-    """Orthonormal basis Q (m, q) of all that is regressed out besides the pairs themselves.
+    """Orthonormal basis Q (m, q) of all effects that are regressed out, except those of the pairs.
 
     For `main`, `elsewhere` and `effects` see `PairTest.of`, for `functions` see `basis`.
     """
@@ -389,7 +389,7 @@ def check_part(name: str, value: Any) -> None:
 
 
 def check_columns(tested: str, missing: str, label_kernel: str) -> None:
-    """Reject invalid values of `missing` and `label_kernel`; `tested` is what is tested."""
+    """Reject invalid `missing` and `label_kernel`; messages name what is `tested`."""
     if missing not in ("mean", "error"):
         raise InputError(f"missing={missing!r} is unknown; pass 'mean' or 'error'.")
     if label_kernel in (SELF, "precomputed"):

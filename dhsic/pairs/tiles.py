@@ -1,9 +1,9 @@
-"""Tiles of pairs: all pairs of two runs of features, read, screened and tested.
+"""Tiles of pairs: all pairs of two ranges of features, read, screened and tested.
 
-The d features of a scan are divided into runs; each pair of runs, and each run with itself, is a
-job. The division depends on sizes and the source alone. Products are computed in float32; candidate
-pairs are recomputed in float64, row by row, from values that do not depend on the tile, so the
-result is independent of the tiles.
+The d features of a scan are divided into ranges (runs); each pair of ranges, and each range with
+itself, is a job. The division depends on sizes and the source alone. Products are computed in
+float32; candidate pairs are recomputed in float64, row by row, from values that do not depend on
+the tile, so the result is independent of the tiles.
 
 A tile is tested in one of two ways:
 
@@ -71,13 +71,13 @@ LEAST_LEFT = 0.1
 
 
 def run_width(m: int, d: int, functions: int = 1) -> int:
-    """Number of features in a run; smaller for several functions, which also need float64."""
+    """Number of features in a range; smaller for several functions, which also need float64."""
     each = 4 * m * (1 if functions == 1 else 2 * COPIES_OF_FUNCTIONS * functions)
     return max(1, min(WIDEST, RUN_BYTES // each, -(-d // FEWEST_RUNS)))
 
 
 def runs_of(jobs: Sequence[Job], width: int) -> list[Job]:
-    """Merge or split jobs into runs of about `width` features each; features must have tags."""
+    """Merge or split jobs into ranges of about `width` features each; features must have tags."""
     runs: list[Job] = []
     size = width
     for job in jobs:
@@ -106,7 +106,7 @@ def _merge_jobs(first: Job, second: Job) -> Job:
 
 
 def tile_jobs(runs: Sequence[Job]) -> list[Job]:
-    """Return one job per pair of runs, and one per run with itself.
+    """Return one job per pair of ranges of features, and one per range with itself.
 
     Tags of features encode the side of the tile that they are on.
     """
@@ -118,19 +118,19 @@ def tile_jobs(runs: Sequence[Job]) -> list[Job]:
 
 
 def between_jobs(runs: Sequence[Job], others: Sequence[Job]) -> list[Job]:
-    """Return one job for each run with each run of other features."""
+    """Return one job for each range of features with each range of other features."""
     return [_merge_jobs(_marked(run, 0), _marked(other, 1)) for run in runs for other in others]
 
 
 def run_jobs(runs: Sequence[Job]) -> list[Job]:
-    """Return one job for each run, whose features are paired with columns of the pass."""
+    """Return one job for each range of features, which are paired with columns of the pass."""
     return [_marked(run, 0) for run in runs]
 
 
 def columns_beside(columns: Float, first: int) -> Tile:
     """Columns (m, k), which are not features, as the second side of tiles.
 
-    In pairs, they are called `first`, ``first + 1``, ...
+    In pairs, their positions are `first`, ``first + 1``, ...
     """
     raw = np.ascontiguousarray(columns.T)
     scaling, _ = Tile(raw, None).measured(standardize=True)
@@ -156,9 +156,9 @@ class FeatureRun:
     def both(
         cls, blocks: Iterator[Tile], labels: Labels, beside: Tile | None = None
     ) -> tuple[FeatureRun, FeatureRun]:
-        """Return both runs of a tile; they are the same object if the tile is on the diagonal.
+        """Return both sides of a tile; they are the same object if the tile is on the diagonal.
 
-        With `beside` (see `columns_beside`), this is the second run.
+        With `beside` (see `columns_beside`), this is the second side.
         """
         of: tuple[list[Tile], list[Tile]] = [], [] if beside is None else [beside]
         for tile in blocks:
@@ -173,7 +173,7 @@ class FeatureRun:
         return cls(features, tiles, Side.of(X, labels))
 
     def exact(self, at: Index, labels: Labels) -> Side:
-        """Side of the features at positions `at` of the run, in float64."""
+        """Side of the features at positions `at` of the range, in float64."""
         parts, begin = [], 0
         for tile in self.tiles:
             rows = at[(at >= begin) & (at < begin + len(tile.raw))] - begin
@@ -205,17 +205,17 @@ class BestPairs:
 
     @classmethod
     def none(cls) -> BestPairs:
-        """Create an empty object."""
+        """Create an object without pairs."""
         return cls(np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0))
 
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> BestPairs:
-        """Create the object from the return value of `arrays`."""
+        """Create the object from the dictionary that `arrays` returns."""
         counts = int(arrays["n_judged"]), int(arrays["n_reaching"])
         return cls(arrays["pairs"], arrays["shares"], arrays["linked"], *counts)
 
     def arrays(self) -> dict[str, Any]:
-        """All fields, by name."""
+        """Return all fields by name, for saving."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def order(self) -> Index:
@@ -223,16 +223,16 @@ class BestPairs:
         return np.lexsort((self.pairs[:, 1], self.pairs[:, 0], -self.shares))
 
     def take(self, which: Index) -> BestPairs:
-        """Subset of the pairs."""
+        """Select some of the pairs."""
         columns = self.pairs[which], self.shares[which], self.linked[which]
         return BestPairs(*columns, self.n_judged, self.n_reaching)
 
     def best(self, n: int) -> BestPairs:
-        """The best n pairs."""
+        """Return the best n pairs."""
         return self.take(self.order()[:n])
 
     def with_(self, other: BestPairs, n: int) -> BestPairs:
-        """The best n pairs of both objects."""
+        """Return the best n pairs of both objects."""
         return BestPairs(
             np.concatenate([self.pairs, other.pairs]),
             np.concatenate([self.shares, other.shares]),
@@ -244,7 +244,7 @@ class BestPairs:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Range of rows of a tile; on the diagonal (`is_square`) only pairs above it are counted."""
+    """Range of rows of a tile; if `is_square`, only pairs above the tile's diagonal are counted."""
 
     rows: slice
     is_square: bool
@@ -262,7 +262,7 @@ class Strip:
         return np.column_stack([rows + self.rows.start, columns])
 
     def n_pairs(self, width: int) -> int:
-        """Number of pairs in the rows."""
+        """Number of pairs in the rows, if the tile has `width` columns."""
         n = int(self.rows.stop - self.rows.start) * width
         return n - int(self.skipped(width).sum()) if self.is_square else n
 
@@ -307,7 +307,7 @@ class Scan(AbstractPass):
     def _screened(
         self, left: Side, right: Side, narrow: Labels, *, is_square: bool
     ) -> Iterator[tuple[Index, int]]:
-        """Yield the same as `_screen_tile`, but only for pairs that may have a large share.
+        """Yield pairs and numbers like `_screen_tile`, but test only pairs with promising products.
 
         These are pairs with strong main effects, and pairs that pass the screen.
         """
@@ -463,7 +463,7 @@ class Largest(AbstractPass):
         )
 
     def _at_once(self, m: int) -> int:
-        """Number of pairs whose products are in memory together."""
+        """Maximum number of pairs whose products are in memory together."""
         return max(1, PERMUTED_ENTRIES // max(m, int(self.columns.shape[1])))
 
     def _lost(self, left: Side, right: Side, narrow: Labels, reaches: Array) -> int:
@@ -485,7 +485,7 @@ class Largest(AbstractPass):
 
 
 def blocks_of(shape: tuple[int, ...], n: int) -> Iterator[tuple[slice, slice]]:
-    """Divide the rows and columns of an array into blocks of at most n entries."""
+    """Divide an array of this shape into blocks of at most n entries, as pairs of slices."""
     columns = slices(shape[1], min(n, shape[1]))
     return product(slices(shape[0], max(1, n // shape[1])), columns)
 
