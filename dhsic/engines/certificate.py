@@ -58,7 +58,7 @@ class Certificate:
     wrong: Float = field(compare=False)
 
     def at_threshold(self, gains: Float, n: int, sizes: Float) -> Certificate:
-        """Certificate of the gains of all features, of which the n largest are removed."""
+        """Certificate of the gains (c,) of all features, of which the n largest are removed."""
         return certified(self.relative_error, gains, n, self.deviation, sizes)
 
 
@@ -85,9 +85,10 @@ def certified(
 
 
 def joining_row_errors(question: LowRankScoringProblem, check: Landmarks, X: Float) -> Float:
-    """Errors ``n e_j / m`` of joining features X (c, m), row by row, (n, c).
+    """Contributions ``t_ij`` of n exact rows to the errors of joining features X (c, m): (n, c).
 
-    `check` are the n landmarks whose rows are exact. The kernel must be a product over features.
+    `check` are the n landmarks whose rows of K are exact. The kernel must be a product over
+    features.
     """
     rows, factor, sigma = check.samples, question.factor(0), question.sigma
     every = np.arange(rows.size)
@@ -180,7 +181,7 @@ def wrong(gains: Float, n: float, deviations: Float) -> Float:
 
 
 def _crossing(gains: Float, threshold: float, deviations: Float) -> tuple[Index, Float]:
-    """Positions of gains that an error could move across the threshold, and its probability."""
+    """Positions of gains that an error could move across the threshold, and the probabilities."""
     crossings = []
     for batch in slices(len(gains), AT_A_TIME):
         away, deviation = np.abs(gains[batch] - threshold), deviations[batch]

@@ -202,10 +202,10 @@ class ExpectedLoss:
         self._moves = list(numbers[2 * BINS + 1 :].reshape(-1, BINS, BINS))
 
     def _ahead(self, n_left: int) -> tuple[int, int]:
-        """Number of rounds until lost features are counted, and number of survivors then.
+        """Number of rounds until lost features are counted, and number of surviving features then.
 
         They are counted before the first exact round, or when the requested number is reached.
-        `n_left` is the number of survivors now.
+        `n_left` is the number of surviving features now.
         """
         k = 0
         while n_left > self._exact_from and n_left - self._removed(n_left) >= self._n:
@@ -216,7 +216,7 @@ class ExpectedLoss:
     def _missed(self, k: int, size: int, n: int) -> Float:
         """Probability that a wrongly removed feature would have survived k more rounds, (bins,).
 
-        There is one probability for each bin of survivors in which the feature belongs. This round
+        There is one probability for each bin of ranks in which the feature may belong. This round
         removes n of `size` features.
         """
         moves = np.mean(self._foreseen(size, n), axis=0)

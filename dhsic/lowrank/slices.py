@@ -113,7 +113,7 @@ class Slice:
         return self.sums[len(self.sums) - self.W.F.shape[1] :]
 
     def strips(self) -> Iterator[Slice]:
-        """Iterate over strips of `STRIP` samples."""
+        """Yield parts of the slice with `STRIP` samples each."""
         for a in range(0, len(self.samples), STRIP):
             yield self.part(slice(a, a + STRIP))
 

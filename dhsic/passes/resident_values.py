@@ -45,7 +45,7 @@ class ConcatenateResults(AbstractStep):
 
 @dataclass(frozen=True, slots=True)
 class SelectFeatures(ConcatenateResults):
-    """Step of a site that drops the values of all features but some."""
+    """Step of a site that keeps the values of given features only, and drops the others."""
 
     def finish(
         self, value: Array, total: Any, told: Any, state: Any, each: Each

@@ -47,7 +47,7 @@ class UnwritableError(Exception):
 
 
 class AbstractScratch(ABC):
-    """Storage of survivors, in numbered chunks."""
+    """Storage of surviving features in temporary files, in numbered chunks."""
 
     @abstractmethod
     def write(self, number: int, data: bytes) -> None:
@@ -159,9 +159,9 @@ def scratch_in(place: Path, *, shared: bool) -> AbstractScratch:
 
 
 class ScratchSource(AbstractSurvivors):
-    """Source of the survivors in scratch, with `chunk` features per chunk.
+    """Source that reads surviving features from scratch, with `chunk` features per chunk.
 
-    Every process that reads them caches up to `memory` bytes of chunks.
+    Every process that reads the features caches up to `memory` bytes of chunks.
     """
 
     def __init__(

@@ -54,7 +54,7 @@ class AbstractFeatureSum(ABC):
 
     @abstractmethod
     def add(self, features: Index) -> None:
-        """Add features (ascending) that join in the same round; results have identical bits."""
+        """Add features (ascending) that join in the same round; bits are reproducible."""
 
     @abstractmethod
     def remove(self, features: Index) -> None:
@@ -152,7 +152,7 @@ class SquareSum(AbstractFeatureSum):
     def remove(self, features: Index) -> None:
         """Subtract the contributions of features from the sums.
 
-        They are computed from the values if the features are few, else from their statistic.
+        They are computed from the values if there are few features, else by a pass that sums them.
         """
         if features.size > FEW_LEAVING:
             self._upper -= self._sum(features)

@@ -212,7 +212,7 @@ class Pulls(AbstractPass):
 
 
 def _chunks(blocks: Iterator[Tile]) -> Iterator[Tile]:
-    """Split blocks into tiles of features that share a random generator; tags: feature numbers."""
+    """Split blocks into tiles of features with the same random generator, by their tags."""
     for block in blocks:
         edges = np.flatnonzero(np.diff(block.tags // CHUNK)) + 1
         for a, b in pairwise([0, *edges.tolist(), len(block.raw)]):
