@@ -81,7 +81,7 @@ class MemoryEstimate:
     def of_runs(self, n: int, beside: int = 0) -> MemoryEstimate:
         """Estimate for n such runs at once, which share the surviving features in memory.
 
-        `beside` bytes are added, for features that a run does not share.
+        `beside` bytes are added, for other data in memory at the same time.
         """
         return replace(
             self,

@@ -49,7 +49,7 @@ class Certificate:
     `expected_swap_rate` is the expected fraction of removed features that exact gains would keep.
     `deviation` is the root mean square error of the gains next to the threshold, divided by the
     mean square of the feature. `wrong` (bins,) is the expected fraction of the removed features
-    that should have survived, for each bin of survivors (`standing`) in which they belong.
+    that should have survived, for each bin of surviving features (see `standing`).
     """
 
     relative_error: float
@@ -165,7 +165,7 @@ def expected_swaps(gains: Float, n: float, deviations: Float, sure: Mask | None 
 
 
 def wrong(gains: Float, n: float, deviations: Float) -> Float:
-    """Expected fraction of the n removed features that belong in each bin of survivors, (bins,).
+    """Expected fraction of the n removed features that belong in each bin (see `standing`).
 
     The n largest of the gains (c,) are removed. Errors of gains are normal with standard deviations
     `deviations`, (c,).

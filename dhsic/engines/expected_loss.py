@@ -4,8 +4,8 @@ A round in low rank may remove a feature that exact gains would have kept. That 
 feature would have left soon anyway. So the tolerance limits not the error of a round, but its
 effect on the final result: the number of *lost* features among the n requested ones.
 
-The ranks of features among the survivors are divided into `BINS` bins of equal size; bin 0 is next
-to the threshold. From one round to the next the features of a bin leave or move to other bins, with
+The ranks of the surviving features are divided into `BINS` bins of equal size; bin 0 is next to the
+threshold. From one round to the next the features of a bin leave or move to other bins, with
 the transition frequencies ``P_t`` (bins x bins). Lost features, with mean numbers ``v_t`` (bins,),
 are assumed to move in the same way, and round t adds newly lost ones:
 
@@ -64,7 +64,7 @@ SHARE, LEAST = 0.25, 0.02
 #: Average ratio of lost features to the expected number, on difficult data; and the confidence of
 #: `most_lost`.
 UNKIND, SURE = 1.5, 0.9
-#: Number of finer rank levels of survivors, which measure shifts, and of levels per bin.
+#: Number of finer rank levels of surviving features, which measure shifts, and of levels per bin.
 LEVELS, LEVELS_OF_BIN = 240, 12
 #: Maximum number of features that measure shifts of ranks, and their maximum distance from the
 #: threshold, in ranks divided by the number of features.

@@ -1,8 +1,8 @@
 """Leading directions P of ``A = W o K``, stored in slices of the samples, and sums along them.
 
 The directions are computed in one round and reused in the next rounds, which need only ``P' A P``,
-the projection of ``A 1`` on a few functionals, and the residual of A on the check rows. See
-`dhsic.lowrank.slices`, also for the notation.
+the projection of ``A 1`` on a few functionals, and the residual of A on the check rows (landmarks
+that no fit uses). See `dhsic.lowrank.slices`, also for the notation.
 """
 
 from __future__ import annotations

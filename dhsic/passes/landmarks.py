@@ -103,7 +103,7 @@ class LandmarkSum(AbstractFeatureSum):
         self._block: Slice | None = None
         self._square: Float | None = None  # statistic of all samples, if known
         self._ends: tuple[Index, Ends] | None = None  # values at landmarks, for several slices
-        #: Removed features that slices have not subtracted yet, and the survivors at that time.
+        #: Removed features that slices have not subtracted yet, and the remaining features then.
         self._leaving: tuple[Index, Index] | None = None
         self.sampled: Index | None = None  # features whose values slices hold
 

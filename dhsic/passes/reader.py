@@ -75,7 +75,7 @@ from dhsic.sources.views import ChecksummedSource, ScaledSource
 #: Maximum stored bytes of all features (packed if possible) at which they are loaded at the start,
 #: into memory if the budget allows.
 COMPACT_BYTES = 512 << 20
-#: Minimum ratio of stored features to survivors for compaction.
+#: Minimum ratio of stored features to surviving features for compaction.
 COMPACTING = 2
 #: Number of features whose sizes are computed at a time.
 AT_A_TIME = 1 << 17
@@ -122,7 +122,7 @@ class AbstractReader(ABC):
         self.room = COMPACT_BYTES if memory is None else memory
         #: All features in memory, if they were loaded before the first pass (`Reader.load_here`).
         self.loaded: MemorySource | None = None
-        #: Features that `source` contains, ascending, if survivors were stored separately; None if
+        #: Features that `source` contains, ascending, if features were stored separately; None if
         #: it contains all features.
         self.held: Index | None = None
         self.scratch: AbstractScratch | None = None  # storage of `source`, if it is scratch

@@ -1,6 +1,6 @@
 """Scratch: temporary files of surviving features that do not fit in memory.
 
-The tasks that read the survivors also write them to scratch, packed if possible. A chunk has a
+The tasks that read these features also write them to scratch, packed if possible. A chunk has a
 quarter of the features that a task reads at once, and a checksum. In one process scratch is an
 unnamed file, which the operating system removes when the process ends. On a cluster every chunk is
 a file in the folder that the runtime shares with its workers, and is removed with that folder.

@@ -1,9 +1,9 @@
 """Sums over a set of features, updated as they leave or join: `AbstractFeatureSum`.
 
 Removed features are subtracted from the statistic G of all samples. This loses digits, so G is
-recomputed when an eighth of the features is left, which begins a new *epoch*; survivors are
-compacted at the same time. Both depend on the sizes of S alone, so a resumed run repeats them and
-gets the same bits.
+recomputed when an eighth of the features is left, which begins a new *epoch*; the features that are
+left are compacted at the same time. Both depend on the sizes of S alone, so a resumed run repeats
+them and gets the same bits.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Work:
 
     least: DryRun  # if low rank meets its tolerance
     most: DryRun  # if it does not; otherwise the same
-    survivors: str  # where the survivors are kept, as text for the report
+    survivors: str  # where surviving features are kept, as text for the report
     assumed: tuple[str, ...]  # assumptions about the data
     is_timed: bool = True  # False for kernels and criteria of unknown cost
 
@@ -287,7 +287,7 @@ class PlannedRemovals(AbstractSizes):
     def __init__(self, *of_run: Any, plan: EnginePlan, certificate: Certificate) -> None:
         super().__init__(*of_run)
         dry, choices, data = self._dry, self._choices, self._data
-        self._last = self.left.eliminated  # features removed in the last of a run of similar rounds
+        self._last = self.left.eliminated  # features removed in the last of several similar rounds
 
         def exact() -> ExactScorer:
             engines = partial(AssumedEngines.leaving, dry)

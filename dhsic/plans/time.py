@@ -197,7 +197,7 @@ class Terms:
     shared: float = 0.0
     #: Passes with fewer jobs than threads; more workers do not make them faster.
     narrow: float = 0.0
-    #: Handing out tasks.
+    #: Time for the scheduler to hand out tasks.
     scheduler: float = 0.0
     #: Delay until the first task of a pass runs.
     start: float = 0.0

@@ -35,7 +35,7 @@ from dhsic.sources import AbstractSource
 #: Errors raised when a scheduler does not answer.
 UNREACHABLE = (OSError, RuntimeError, ValueError)
 CONNECT = 15.0  # seconds that a scheduler may take to answer at first
-AVOIDED = 60.0  # seconds for which a worker that delayed a share gets no other share
+AVOIDED = 60.0  # seconds for which a worker that delayed a task gets no other task
 
 
 class Cluster(AbstractRuntime):

@@ -19,7 +19,7 @@ from dhsic.sources import AbstractSource
 
 #: Approximate number of values that a thread reads in a task: 5 s in the slowest passes.
 MOST_VALUES = 1 << 32
-#: Number of shares whose tree nodes one task adds.
+#: Number of shares whose partial sums (tree nodes) one task adds.
 FAN = 4
 #: Edges of a share are rounded to tree nodes of at most 1/ALIGNED of its jobs.
 ALIGNED = 8

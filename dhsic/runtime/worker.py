@@ -37,7 +37,7 @@ PARTS = 32  # maximum number of parts into which a share that killed its workers
 #: Parameters of glibc's allocator, and the free memory in bytes that a process may keep.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT_BYTES = -1, -3, 64 << 20
 
-#: Values of neighbouring sites, and tree nodes of the sum of their parts.
+#: Values of neighbouring sites, and partial sums (tree nodes) of their parts.
 SiteValues = tuple[list[Any], dict[Place, Any]]
 #: Attribute of a task's error: address of the worker that raised it.
 WHERE = "dhsic_worker"

@@ -4,7 +4,7 @@ The terms of a sum (`SumMap`) are Dask futures, which Dask recomputes from their
 dies. Tasks add them (`join`), and only the sum is fetched. If no adding task runs any more, or if
 it runs on a worker that hangs, the lost terms are computed again.
 
-The sites (`dhsic.runtime.base`) are partitioned into *shares*, runs of neighbouring sites. The
+The sites (`dhsic.runtime.base`) are partitioned into *shares*, ranges of neighbouring sites. The
 stored values of a share are one Dask future on the worker that computed them. A step is one task
 per share, which runs on the worker that holds the values. Its parts are fetched by a direct message
 to that worker, not by a task. In the first step, each share prefers one worker; later steps follow
