@@ -187,7 +187,7 @@ def _dask_blocks(X: da.Array) -> _Blocks:
 def _sigma(
     X: Any, kernel: AbstractKernel, bandwidth: object, graph: dict[Key, Any], name: str
 ) -> tuple[Any, da.Array | None]:
-    """Sigma by the bandwidth policy, and the array whose tasks compute it, or None.
+    """Sigma by the bandwidth policy, and the dask array whose tasks it uses, or None.
 
     Sigma is a number, or the key of a task that is added to `graph`.
     """

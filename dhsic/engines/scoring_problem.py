@@ -179,7 +179,7 @@ class ScoringProblem:
 
     @cached_property
     def hsic(self) -> float:
-        """HSIC of S, ``<W, K>``."""
+        """HSIC between the labels and the features S of the round, ``<W, K>``."""
         if self.kernel.scored_by == "matrix":
             return float(np.vdot(self.W, self.resolvent.smoother))
         if self.kernel.has_bandwidth and self.kernel.scored_by != "taylor":

@@ -112,7 +112,7 @@ class Blocks:
 
     @property
     def described(self) -> str:
-        """Sentence part on the permutations that p-values refer to."""
+        """Part of a sentence, on the permutations that p-values refer to."""
         parts = []
         if self.whole is not None:
             parts.append(f"between {self.n_units:,} blocks as wholes")

@@ -53,7 +53,7 @@ class Columns:
         return _columns, (packed(self.local), self.scaling, tags, self.is_known)
 
     def scaling_in(self, source: AbstractSource, block: Block) -> Scaling | None:
-        """Scaling of these columns in a block of `source`."""
+        """Return the scaling of these columns in a block of `source`; None if it is not known."""
         if not self.is_known:
             return self.scaling
         scaling: Scaling = source.scaling_of(block.start + self.local)
@@ -289,7 +289,7 @@ class Measure(AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class Values(AbstractPass):
-    """Standardised values of features, (c, m), computed in float64 and converted to `dtype`.
+    """Pass that returns standardised values, (c, m), computed in float64 and converted to `dtype`.
 
     The values of a feature do not depend on the other features that are read.
     """
@@ -310,7 +310,10 @@ class Values(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class Sum(AbstractSum):
-    """Upper triangle of a kernel's statistic (for example inner products), (m, m)."""
+    """Pass that sums a kernel's statistic (such as inner products) over features, as a triangle.
+
+    The result is an upper triangle, (m, m).
+    """
 
     is_common: ClassVar[bool] = True
 

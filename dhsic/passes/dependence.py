@@ -252,7 +252,7 @@ class SourceForward(AbstractRoundDependence):
         self._W = weigh(own_labels(self.choices, of_all))
 
     def check_overflow(self) -> None:
-        """Do nothing: features are checked when they join."""
+        """Do nothing, because overflow of the kernel is checked whenever features join."""
 
     def resume(self, state: SelectionState, arrays: Mapping[str, Array]) -> None:
         if state.round:

@@ -125,7 +125,7 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def first_pass(self) -> LandmarkSums | TakeEnds:
-        """Pass that the first reading of the data applies, after it has measured the scaling."""
+        """Pass over the features that runs together with the first pass, which measures scaling."""
         if len(self._sites()) == 1:
             return LandmarkSums(self.chosen.rows, self._directions)
         return self._take_ends

@@ -418,7 +418,7 @@ class LowRankScorer(AbstractLowRankScorer):
         """Lowest order of the power series that is accurate enough for nearly all features of S.
 
         At the highest order it need only be accurate enough for half of them (see `NEARLY_ALL`,
-        `MOST`). Returns 0 if no order is.
+        `MOST`). Returns 0 if no order is accurate enough.
         """
         kernel = self._choices.kernel
         highest = highest_order(kernel, S.size, self._data.scaling.std.size)

@@ -221,7 +221,11 @@ class ScoreReuse:
 
 @dataclass(frozen=True, slots=True)
 class Change(AbstractByTile):
-    """Pass that computes the change of first-order gains of features since round u, (c,)."""
+    """Pass that computes the change of first-order gains of features, (c,), since round u.
+
+    Round u is the last one that scored all features (see the module docstring); `form` is the
+    change of B.
+    """
 
     form: LowRankQuadratic
     device: str | None = field(default_factory=wanted_device)

@@ -135,7 +135,7 @@ class Ends:
         return Ends(raw, sums)
 
     def take(self, which: Index) -> Ends:
-        """Select some of the features."""
+        """Return the values of the features `which` only."""
         return Ends(self.raw[which], self.sums[which])
 
 

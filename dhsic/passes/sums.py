@@ -54,7 +54,10 @@ class AbstractFeatureSum(ABC):
 
     @abstractmethod
     def add(self, features: Index) -> None:
-        """Add features (ascending) that join in the same round; bits are reproducible."""
+        """Add features (ascending) that join in the same round.
+
+        Repeating the same additions gives a sum with identical bits.
+        """
 
     @abstractmethod
     def remove(self, features: Index) -> None:

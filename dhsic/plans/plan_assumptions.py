@@ -216,9 +216,9 @@ class AssumedLowRankScorer(AbstractLowRankScorer):
         return gains, 1
 
     def _weigh(self, S: Index, finding: float) -> None:
-        """Record the cost of weighing a low-rank round on slices of the samples.
+        """Record the cost of `dhsic.lowrank.directions.weigh` on slices, for the features S.
 
-        `finding` is the cost of finding its directions.
+        `finding` is the cost of finding the directions of the round, which is added.
         """
         features, is_there = self._sampled(S)
         weighing = WEIGHING * self._n_entries + CERTIFYING * self._data.n_samples * features.size

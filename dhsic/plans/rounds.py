@@ -250,7 +250,7 @@ class PlannedState:
         return Removal(self._order[first : first + n], np.empty(0), {})
 
     def after(self, gone: Index, *_: Any) -> PlannedState:
-        """Remove the features `gone` from the state, in place."""
+        """Remove the features `gone` from the state, in place; return the state."""
         self._stays[gone] = False
         self.survivors = self.survivors[self._stays[self.survivors]]
         self.eliminated = self._order[: self.eliminated.size + gone.size]

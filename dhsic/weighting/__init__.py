@@ -222,7 +222,7 @@ class ProjectedGradient:
     def steps(self, state: DescentState, tolerance: float) -> Iterator[DescentState]:
         """Yield the state after every step, until the residual is at most `tolerance`.
 
-        It stops earlier if no value along the direction is lower, because of rounding errors.
+        The steps end earlier if no value along the direction is lower, because of rounding errors.
         """
         while state.residual > tolerance:
             new_state = self._step(state)

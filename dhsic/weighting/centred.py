@@ -177,7 +177,7 @@ class FourierCentred(AbstractCentred):
         return np.asarray((Y - explained) / ridge)
 
     def gradient(self, left: Float, right: Float) -> Float:
-        """Compute the gradient from that by V, ``left right'V + right left'V``.
+        """Compute the gradient from the derivative by V, ``left right'V + right left'V``.
 
         All features are read.
         """
