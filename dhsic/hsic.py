@@ -72,7 +72,7 @@ def weights(L: Float, statistic: str = "unbiased", covariates: Array | None = No
 def weights_of_distribution(L: Float, p: Float, covariates: Array | None = None) -> Float:
     """Weights W (m, m) of HSIC of a distribution on the samples, with probabilities p (m,).
 
-    Parameters are those of `weights`; p are positive and sum to 1.
+    The p are positive and sum to 1; other parameters are those of `weights`.
     """
     root = np.sqrt(p)[:, None]
     projected = DenseSymmetric(root * L * root.T).projected(weighted_basis(covariates, p))
@@ -82,7 +82,7 @@ def weights_of_distribution(L: Float, p: Float, covariates: Array | None = None)
 def checked_weights(
     L: Float, statistic: str, covariates: Array | None, p: Float | None = None
 ) -> Float:
-    """Compute `weights`, or with p (m,) `weights_of_distribution`, which needs no `statistic`.
+    """Return `weights`, or with p (m,) `weights_of_distribution`, which needs no `statistic`.
 
     Raises an error if labels do not vary after projecting out covariates.
     """
@@ -107,7 +107,10 @@ def check_statistic(statistic: str, m: int) -> None:
 
 
 def estimated(K: Symmetric, statistic: str) -> Symmetric:
-    """Matrix A with ``HSIC = <R L R, A>``: K with a scale and a diagonal set by the estimator."""
+    """Matrix A with ``HSIC = <R L R, A>``: K, scaled, with the diagonal of the estimator.
+
+    L is the label matrix, and R projects out the mean and covariates.
+    """
     m = K.n_samples
     scale = statistic_scale(m, statistic)
     if statistic == "biased":
@@ -172,7 +175,7 @@ def factored_weights(
 def factored_weights_of_distribution(
     L: LowRankSymmetric, p: Float, covariates: Array | None = None
 ) -> LowRankSymmetric:
-    """Compute `weights_of_distribution` in low rank from a low-rank L, with its rank."""
+    """Compute `weights_of_distribution` in low rank, from a low-rank L; W has the rank of L."""
     root, Q = np.sqrt(p)[:, None], weighted_basis(covariates, p)
     B = root * L.F
     for _ in range(2):  # the second projection corrects rounding errors
@@ -183,7 +186,7 @@ def factored_weights_of_distribution(
 def checked_factored_weights(
     L: LowRankSymmetric, statistic: str, covariates: Array | None, p: Float | None = None
 ) -> LowRankSymmetric:
-    """Compute the W of `checked_weights` in low rank; raises its errors."""
+    """Compute the W of `checked_weights` in low rank; raises the same errors."""
     if p is None:
         W = factored_weights(L, statistic, covariates)
     else:

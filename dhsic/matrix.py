@@ -187,9 +187,9 @@ def _dask_blocks(X: da.Array) -> _Blocks:
 def _sigma(
     X: Any, kernel: AbstractKernel, bandwidth: object, graph: dict[Key, Any], name: str
 ) -> tuple[Any, da.Array | None]:
-    """Sigma by the bandwidth policy.
+    """Sigma by the bandwidth policy, and the dask array whose tasks it uses, or None.
 
-    It is a number, or the key of a task added to `graph`, with the array whose tasks it uses.
+    Sigma is a number, or the key of a task that is added to `graph`.
     """
     policy = resolve_bandwidth(bandwidth)
     if not kernel.has_bandwidth:
@@ -231,11 +231,11 @@ def _add_chain(
 
 
 def _add_features(before: Sums | None, left: Any, right: Any, *, centred: bool) -> Sums:
-    """Add a chunk of features to the sums of a block.
+    """Add a chunk of features to the sums of a block (None before the first); return the sums.
 
-    `left` and `right` are the values for its rows and columns; `right` is None if it is on the
-    diagonal. If `centred`, values are shifted by a common vector first, which does not change
-    distances and is more precise.
+    `left` and `right` are the values for rows and columns of the block; `right` is None if the
+    block is on the diagonal. If `centred`, values are shifted by a common vector first, which does
+    not change distances and is more precise.
     """
     x = _numbers(left)
     y = x if right is None else _numbers(right)

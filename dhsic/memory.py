@@ -79,7 +79,10 @@ class MemoryEstimate:
         return f"at most {human(self.total)} ({by_purpose})"
 
     def of_runs(self, n: int, beside: int = 0) -> MemoryEstimate:
-        """Estimate for n such runs at once, which share survivors; `beside` bytes are added."""
+        """Estimate for n such runs at once, which share the surviving features in memory.
+
+        `beside` bytes are added, for other data in memory at the same time.
+        """
         return replace(
             self,
             squares=n * self.squares,
@@ -94,8 +97,9 @@ class MemoryEstimate:
     ) -> MemoryEstimate:
         """Estimate for a worker with as many threads as this process.
 
-        The worker keeps up to `survivors` bytes of survivors, as far as the limit allows. If
-        `state_bytes` is None, the size of the state is bounded by the matrices of the driver.
+        The worker keeps up to `survivors` bytes of surviving features, as far as the limit allows.
+        If `state_bytes` is None, the size of the state is bounded by the matrices of the client
+        process.
         """
         if state_bytes is None:
             squares = SQUARES_SENT * 8 * m * m if self.squares else 0
@@ -156,14 +160,14 @@ class MemoryEstimate:
 
 
 def square_bytes(m: int, n_bases: int) -> int:
-    """Bytes of the (m, m) matrices of a driver for a kernel with `n_bases` bases."""
+    """Bytes of the (m, m) matrices of an exact run, for a kernel with `n_bases` base matrices."""
     return int(8 * m * m * (SQUARES + SQUARES_PER_BASE * n_bases))
 
 
 def task_bytes(
     n_threads: int, block: int, tile: int, result: int = 0, n_results: int = 1
 ) -> dict[str, int]:
-    """Fields `tasks` and `blocks` of a memory estimate.
+    """Fields `tasks` and `blocks` of a `MemoryEstimate`, in bytes, for `n_threads` tasks at once.
 
     `block` is the size of a block in bytes; each task has `COPIES` copies of it, and `tile` further
     bytes. `n_results` results of `result` bytes are added along a tree, which keeps one per level.
@@ -176,11 +180,11 @@ def task_bytes(
 def fit_budget(
     promised: Callable[[int], MemoryEstimate], most: int, room: int, limit: int | None
 ) -> tuple[MemoryEstimate, int | None]:
-    """Memory estimate, and the budget for survivors in bytes; None if `most` bytes fit.
+    """Memory estimate, and the budget for surviving features in bytes; None if `most` bytes fit.
 
-    `promised` returns the estimate for a budget, and survivors need at most `room` bytes. Survivors
-    that exceed the budget are written to scratch files; the result is the same. For `limit` see
-    `MemoryEstimate.allowed`.
+    `promised` returns the estimate for a budget, and the features need at most `room` bytes.
+    Features that exceed the budget are written to scratch files; the result is the same. For
+    `limit` see `MemoryEstimate.allowed`.
     """
     needed = promised(most)
     excess = needed.total - needed.allowed(limit)

@@ -84,7 +84,7 @@ class Movable:
     __slots__ = ()
 
     def on(self, xp: Any, device: Any = None) -> Self:
-        """Copy to the namespace `xp`, on one of its devices."""
+        """Return a copy in the namespace `xp`, on one of its devices."""
         mine: Any = self
         parts = {f.name: _moved_all(getattr(self, f.name), xp, device) for f in fields(mine)}
         new: Self = replace(mine, **parts)
@@ -92,7 +92,7 @@ class Movable:
 
 
 def _moved_all(value: Any, xp: Any, device: Any) -> Any:
-    """Move the arrays in a value; converts NumPy numbers to floats, for other libraries."""
+    """Copy a value with all arrays in it to `xp`; NumPy numbers become floats."""
     if isinstance(value, np.floating):
         return float(value)
     if is_array_api_obj(value):

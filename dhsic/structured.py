@@ -238,7 +238,7 @@ class ProductDependence:
         return K
 
     def _without_each(self, S: Index, outside: Float) -> Iterator[Float]:
-        r"""Yield ``outside o K(S \ {g})`` for each g of S in turn, by recursive halving."""
+        r"""Yield ``outside o K(S \ {g})``, (m, m), for each g of S in turn; `outside` is (m, m)."""
         if S.size == 1:
             yield outside
             return
@@ -249,9 +249,10 @@ class ProductDependence:
     def _chosen(
         self, S: Index, terms: Float, scores: Float, n: int, sigma: float, hsic: float
     ) -> Removal:
-        """Select the n largest gains; ties are in the order of indices.
+        """Select the groups with the n largest gains; ties are in the order of indices.
 
-        `terms` (s, 2) are gains, and the sums of the absolute values of their terms.
+        `terms` (s, 2) are gains, and the sums of the absolute values of their terms. `scores` (s,),
+        `sigma` and `hsic` are returned with the removal.
         """
         gains, sizes = terms.T
         if not np.isfinite(gains).all():
@@ -267,7 +268,10 @@ class ProductDependence:
 
 
 def _summed(A: Float, change: Float) -> tuple[float, float]:
-    """Inner product ``<A, change>``, and the sum of the absolute values of its terms."""
+    """Inner product ``<A, change>``, and the sum of the absolute values of its terms.
+
+    `change` (m, m) is overwritten.
+    """
     change *= A
     return float(change.sum()), float(np.abs(change).sum())
 

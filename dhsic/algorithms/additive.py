@@ -43,7 +43,10 @@ def leading_functions(x: Float, width: float, missing: Mask | None = None) -> Fl
 
 
 def extended_basis(Q: Float, functions: Float) -> Float:
-    """Orthonormal basis of Q (m, p) and functions (r, m), in float64: at most (m, p + r)."""
+    """Orthonormal basis, at most (m, p + r), of Q (m, p) and functions (r, m), in float64.
+
+    Columns of Q must be orthonormal.
+    """
     F = np.ascontiguousarray(functions.T)
     sizes = np.linalg.norm(F, axis=0)
     for _ in range(2):
@@ -54,7 +57,7 @@ def extended_basis(Q: Float, functions: Float) -> Float:
 
 @dataclass(frozen=True)
 class RankedFeature:
-    """Values of a feature (m,), 0 if missing; the mask of missing ones, and its kernel width."""
+    """Values of a feature, (m,), 0 if missing, with a mask of missing values and a kernel width."""
 
     x: Float
     missing: Mask | None
@@ -72,8 +75,8 @@ def additive_errors(features: Sequence[RankedFeature], U: Float, width: float | 
     """Squared leave-one-out errors of an additive model, (m,), scaled as in `left_out_errors`.
 
     The model is ridge regression of the centred columns of U (m, q) on weighted functions of the
-    features, with the penalty that has the smallest errors. Without a width, each feature has its
-    own.
+    features, with the penalty that has the smallest errors. If `width` is None, each feature has
+    the kernel of its own width.
     """
     m, size = len(U), float(np.square(U).sum())
     if size == 0.0:
@@ -139,11 +142,11 @@ class OrderErrors:
 
     @property
     def explained(self) -> float:
-        """Fraction of the labels that is explained."""
+        """Fraction of the labels that the first features explain."""
         return 1.0 - float(self.errors.mean())
 
     def excess(self, other: OrderErrors) -> float:
-        """Mean difference to the errors of another order, in standard errors."""
+        """Mean difference between these errors and those of another order, in standard errors."""
         worse = self.errors - other.errors
         error = float(worse.std()) / np.sqrt(len(worse))
         return float(worse.mean()) / error if error > 0 else 0.0

@@ -72,5 +72,5 @@ def bahsic(
 
 
 def one_pass(dependence: Dependence, state: SelectionState) -> SelectionState:
-    """Rank all surviving features at once: Algorithm 1 with ``I = S``."""
+    """Rank all surviving features in one round: Algorithm 1 with ``I = S``; return the state."""
     return next(bahsic(dependence, state, max(1, state.survivors.size)), state)

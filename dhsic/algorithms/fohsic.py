@@ -60,13 +60,13 @@ class ForwardDependence(Protocol):
 
 
 class FloatingDependence(ForwardDependence, Protocol):
-    """Interface with additional methods for floating selection."""
+    """Interface for floating selection: HSIC of whole sets, and steps back."""
 
     def value(self, T: Index) -> float:
         """HSIC of the features T, at the sigma of the policy Xi."""
 
     def least_missed(self, T: Index) -> tuple[int, float]:
-        r"""Find the feature j of T with the largest HSIC(Xi, T \ {j}), and return both."""
+        """Find the feature j of T whose removal leaves the largest HSIC; return j and that HSIC."""
 
 
 def fohsic(
@@ -86,9 +86,10 @@ def fohsic(
 
 
 def added(step: float | int, n: int, n_missing: int) -> int:
-    """Number of the n features left that a round adds; `n_missing` are still needed.
+    """Number of features that a round adds, of the n that are not chosen yet.
 
-    It is n if the round adds at least `n_missing`, because the others only complete the ranking.
+    `n_missing` is the number still needed. If the round would add at least as many, it adds all n,
+    because the others only complete the ranking.
     """
     n_added = removed(step, n)
     return n if n_added >= n_missing else n_added
@@ -121,9 +122,10 @@ def floating(
 def _backwards(
     dependence: FloatingDependence, T: Index, known: dict[int, float]
 ) -> tuple[list[int], dict[int, float]]:
-    """Step back from T: the features that leave, never the last one, and values of the new sets.
+    """Step back from the chosen features T; return the features that leave, and values of sets.
 
-    `known` are the largest values so far of sets, by size.
+    The last feature of T never leaves. `known` are the largest values of sets so far, by size; the
+    values returned, also by size, are those of T and of the new sets.
     """
     newest = int(T[-1])
     back: list[int] = []

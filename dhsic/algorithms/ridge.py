@@ -95,7 +95,10 @@ def ridge_order(
 
 
 def _leave(G: Float, B: Float, penalty: float, n: int) -> tuple[Index, Float]:
-    """First n features to leave, in order, and the loss of HSIC for each."""
+    """First n features to leave, in order, and the loss of HSIC for each.
+
+    G and B are as in `ridge_order`, for the features that are left; `penalty` is lambda.
+    """
     C = inverse(G, penalty)
     beta, diagonal = C @ B, np.diagonal(C).copy()
     changes = np.zeros((len(C), TOGETHER), order="F")  # its product is subtracted from C
@@ -121,7 +124,8 @@ def _order_of_groups(
 ) -> tuple[Index, Float]:
     """Order in which groups are removed, and the loss of HSIC for each, see `ridge_order`.
 
-    Without the features J of a group, HSIC is smaller by ``tr beta_J' (C_JJ)^-1 beta_J``.
+    Without the features J of a group, HSIC is smaller by ``tr beta_J' (C_JJ)^-1 beta_J``, with beta
+    and C of the module docstring.
     """
     remaining = np.arange(len(G))
     order, falls = list[int](), list[float]()
@@ -145,7 +149,7 @@ def _order_of_groups(
 
 
 def _loss(C: Float, beta: Float, J: Index) -> float:
-    """Loss of HSIC without the features J (k,) of a group."""
+    """Loss of HSIC without the features J (k,) of a group; C and beta: see the module docstring."""
     return float(np.vdot(beta[J], np.linalg.solve(C[np.ix_(J, J)], beta[J])))
 
 
@@ -199,7 +203,7 @@ def left_out_errors(X: Float, U: Float, scale: float = 1.0) -> Float:
 def unexplained(X: Float, U: Float) -> float:
     """Fraction of the labels U (m, q) that features X (m, n) leave unexplained.
 
-    It is the mean of `left_out_errors` with all features, which are scaled to mean square 1.
+    It is the mean of `left_out_errors` with all features; these are scaled to mean square 1.
     """
     size = float(np.vdot(X, X))
     return float(left_out_errors(X, U, X.size / size if size else 1.0).mean())

@@ -32,9 +32,9 @@ class SelectionState:
     def after(
         self, features: Index, scores: Float, record: Mapping[str, float | int | str]
     ) -> SelectionState:
-        """State after one more round, in which `features` leave S, in this order.
+        """Return the state after one more round, in which `features` leave S, in this order.
 
-        Features that the record lists as returned move from S-dagger to S.
+        Features that the record lists as returned move from S-dagger back to S.
         """
         back = returned(record)
         keeps: Any = slice(None)
@@ -63,7 +63,7 @@ def returned(record: Mapping[str, float | int | str]) -> Index:
 
 
 def begin(features: Index) -> SelectionState:
-    """State before the first round: S has all `features`, S-dagger is empty."""
+    """Return the state before the first round: S has all `features`, S-dagger is empty."""
     none = np.empty(0, dtype=np.int64)
     ascends = bool((features[1:] > features[:-1]).all())
     return SelectionState(

@@ -51,7 +51,7 @@ class AbstractEngine(ABC):
         return np.zeros_like(gains)
 
     def products(self, question: Any, facts: FeatureStats) -> int:
-        """Total number of columns of products with ``A = W o base`` that these features need."""
+        """Number of columns multiplied by a matrix ``A = W o base`` to score these features."""
         return 0
 
 
@@ -72,7 +72,7 @@ class AbstractSplitEngine(AbstractEngine):
 
     @abstractmethod
     def columns(self, way: Any, known: Any, facts: FeatureStats) -> int:
-        """Number of columns of products (see `products`) for features scored in the same way."""
+        """Number of columns multiplied by A (see `products`) for features scored this way."""
 
     @final
     def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:

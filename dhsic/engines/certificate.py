@@ -49,7 +49,7 @@ class Certificate:
     `expected_swap_rate` is the expected fraction of removed features that exact gains would keep.
     `deviation` is the root mean square error of the gains next to the threshold, divided by the
     mean square of the feature. `wrong` (bins,) is the expected fraction of the removed features
-    that should have survived, for each bin of survivors (`standing`) in which they belong.
+    that should have survived, for each bin of surviving features (see `standing`).
     """
 
     relative_error: float
@@ -58,7 +58,7 @@ class Certificate:
     wrong: Float = field(compare=False)
 
     def at_threshold(self, gains: Float, n: int, sizes: Float) -> Certificate:
-        """Certificate of the gains of all features, of which the n largest are removed."""
+        """Certificate of the gains (c,) of all features, of which the n largest are removed."""
         return certified(self.relative_error, gains, n, self.deviation, sizes)
 
 
@@ -85,9 +85,10 @@ def certified(
 
 
 def joining_row_errors(question: LowRankScoringProblem, check: Landmarks, X: Float) -> Float:
-    """Errors ``n e_j / m`` of joining features X (c, m), row by row, (n, c).
+    """Contributions ``t_ij`` of n exact rows to the errors of joining features X (c, m): (n, c).
 
-    `check` are the n landmarks whose rows are exact. The kernel must be a product over features.
+    `check` are the n landmarks whose rows of K are exact. The kernel must be a product over
+    features.
     """
     rows, factor, sigma = check.samples, question.factor(0), question.sigma
     every = np.arange(rows.size)
@@ -164,7 +165,7 @@ def expected_swaps(gains: Float, n: float, deviations: Float, sure: Mask | None 
 
 
 def wrong(gains: Float, n: float, deviations: Float) -> Float:
-    """Expected fraction of the n removed features that belong in each bin of survivors, (bins,).
+    """Expected fraction of the n removed features that belong in each bin (see `standing`).
 
     The n largest of the gains (c,) are removed. Errors of gains are normal with standard deviations
     `deviations`, (c,).
@@ -180,7 +181,7 @@ def wrong(gains: Float, n: float, deviations: Float) -> Float:
 
 
 def _crossing(gains: Float, threshold: float, deviations: Float) -> tuple[Index, Float]:
-    """Positions of gains that an error could move across the threshold, and its probability."""
+    """Positions of gains that an error could move across the threshold, and the probabilities."""
     crossings = []
     for batch in slices(len(gains), AT_A_TIME):
         away, deviation = np.abs(gains[batch] - threshold), deviations[batch]

@@ -146,9 +146,9 @@ def sufficient_orders(
     """Lowest order of the series that is accurate enough for each feature, (c,).
 
     It is above `longest` if no order is. The remainder times `n_pairs` must be at most `tolerance`
-    times the feature's typical gain by chance, over ``||A||_F``. Only features in the mask `among`
-    are searched. `until` (c,) is the highest order for each feature; if it is not accurate enough,
-    no order is.
+    times the feature's typical gain by chance, over ``||A||_F``. Only features at the positions
+    `among` are searched (None: all). `until` (c,) is the highest order for each feature; if it is
+    not accurate enough, no order is.
     """
     orders = np.full(len(facts.max_abs), longest + 1)
     allowed = tolerance * sigma * np.minimum(1.0, np.sqrt(facts.fourth_moment))

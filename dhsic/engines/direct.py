@@ -162,7 +162,7 @@ class Inverse(AbstractEngine):
         return "inverse" if self.joining is None else "exact"
 
     def prepare(self, question: ScoringProblem) -> InverseState:
-        """Invert M once per round: on the range of K; for joining features, on the whole space."""
+        """Invert ``M = K + lambda I`` on the range of K; if features join, on the whole space."""
         if self.joining is None:
             inverse, penalty = question.resolvent.inverse, question.resolvent.penalty
         else:

@@ -4,8 +4,8 @@ A round in low rank may remove a feature that exact gains would have kept. That 
 feature would have left soon anyway. So the tolerance limits not the error of a round, but its
 effect on the final result: the number of *lost* features among the n requested ones.
 
-The ranks of features among the survivors are divided into `BINS` bins of equal size; bin 0 is next
-to the threshold. From one round to the next the features of a bin leave or move to other bins, with
+The ranks of the surviving features are divided into `BINS` bins of equal size; bin 0 is next to the
+threshold. From one round to the next the features of a bin leave or move to other bins, with
 the transition frequencies ``P_t`` (bins x bins). Lost features, with mean numbers ``v_t`` (bins,),
 are assumed to move in the same way, and round t adds newly lost ones:
 
@@ -64,7 +64,7 @@ SHARE, LEAST = 0.25, 0.02
 #: Average ratio of lost features to the expected number, on difficult data; and the confidence of
 #: `most_lost`.
 UNKIND, SURE = 1.5, 0.9
-#: Number of finer rank levels of survivors, which measure shifts, and of levels per bin.
+#: Number of finer rank levels of surviving features, which measure shifts, and of levels per bin.
 LEVELS, LEVELS_OF_BIN = 240, 12
 #: Maximum number of features that measure shifts of ranks, and their maximum distance from the
 #: threshold, in ranks divided by the number of features.
@@ -202,10 +202,10 @@ class ExpectedLoss:
         self._moves = list(numbers[2 * BINS + 1 :].reshape(-1, BINS, BINS))
 
     def _ahead(self, n_left: int) -> tuple[int, int]:
-        """Number of rounds until lost features are counted, and number of survivors then.
+        """Number of rounds until lost features are counted, and number of surviving features then.
 
         They are counted before the first exact round, or when the requested number is reached.
-        `n_left` is the number of survivors now.
+        `n_left` is the number of surviving features now.
         """
         k = 0
         while n_left > self._exact_from and n_left - self._removed(n_left) >= self._n:
@@ -216,7 +216,7 @@ class ExpectedLoss:
     def _missed(self, k: int, size: int, n: int) -> Float:
         """Probability that a wrongly removed feature would have survived k more rounds, (bins,).
 
-        There is one probability for each bin of survivors in which the feature belongs. This round
+        There is one probability for each bin of ranks in which the feature may belong. This round
         removes n of `size` features.
         """
         moves = np.mean(self._foreseen(size, n), axis=0)

@@ -95,9 +95,9 @@ class Separable:
 
 
 def separable(kernel: AbstractKernel, sigma: float, max_abs: float) -> Separable | None:
-    """Expansion of R for feature values up to `max_abs`; None if it would need too many terms.
+    """Expansion of R (see the module docstring) for feature values up to `max_abs`.
 
-    The kernel must be a product over features.
+    Returns None if too many terms would be needed. The kernel must be a product over features.
     """
     return _separable(kernel, float(sigma), float(STEP ** _steps(max_abs)))
 
@@ -144,9 +144,9 @@ def beyond_zero(kernel: AbstractKernel, x: Array, y: Array, sigma: float) -> Arr
 
 
 def _less_one(kernel: AbstractKernel, difference: Array, sigma: float) -> Array:
-    """``k - 1`` for the differences of two values.
+    """Kernel values minus 1, ``k - 1``, for differences of two values of a feature.
 
-    This is the kernel's `factor`, which is for removing a feature, at ``-sigma``.
+    They are the kernel's `factor` at ``-sigma``; at sigma it describes the removal of a feature.
     """
     return kernel.factor(difference * difference, -sigma)
 
@@ -159,7 +159,7 @@ Known = AnyQuestion | RoundState
 
 @dataclass(frozen=True)
 class Increment(AbstractSplitEngine):
-    """Engine for joining features: returns gains and bounds on their errors, (c, 2)."""
+    """Engine for features that join: returns gains and bounds on their errors, (c, 2)."""
 
     #: Maximum mean remainder of R over the range of a feature, times m; 0: as small as rounding.
     share: float = 0.0
@@ -252,7 +252,7 @@ class Increment(AbstractSplitEngine):
         return np.asarray(known.norm(0) * rounding_of(known.n_samples, self.dtype) * size)
 
     def _by_functions(self, state: RoundState, way: Separable, X: Array) -> Float:
-        """Gains and error bounds from the functions f_q, whose number depends on the tolerance."""
+        """Gains and error bounds, (c, 2), of features X (c, m), from the functions f_q of `way`."""
         r = way.n_terms(self._tolerance(state.n_samples))
         parts = slices(X.shape[0], max(1, ROWS // max(r, 1)))
         return np.concatenate([self._few(state, way, r, X[part, :]) for part in parts])

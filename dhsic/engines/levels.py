@@ -75,9 +75,10 @@ def _gains(state: RoundState, X: Array, q: int, sigma: float, dtype: Any) -> Flo
 
 
 def _by_row_sums(state: RoundState, indicators: Float, F: Float, dtype: Any) -> Float:
-    """Gains ``sum_kl F_kl N_kl``; terms of level 0 are computed from the row sums of A.
+    """Gains ``sum_kl F_kl N_kl`` (see the module docstring) of features with q levels, (c,).
 
-    `indicators` (q, c, m) are those of the levels.
+    `indicators` (q, c, m) are those of the levels, F is (q, q, c). Terms of level 0 are computed
+    from the row sums of A.
     """
     xp = namespace_of(indicators)
     upper_indicators = indicators[1:, ...]

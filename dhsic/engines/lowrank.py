@@ -125,7 +125,10 @@ class LowRank(AbstractSplitEngine):
         return host(gains * state.scale)
 
     def contributions(self, state: RoundState, X: Array, facts: FeatureStats) -> list[Part]:
-        """Contributions of the samples of X and of the state to the gains, by series only."""
+        """Contributions of the samples of X (c, m), those of `state`, to the gains of features.
+
+        There is one part for each order of the series; no feature is evaluated directly.
+        """
         return [
             Part.concatenate(
                 [part for _, part in self._parts(state, _expansion(way, state), X[which])]

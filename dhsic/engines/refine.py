@@ -105,7 +105,7 @@ class EngineChoice:
 
     @staticmethod
     def of(engine: AbstractEngine) -> EngineChoice:
-        """Create the choice of this engine for the next round, whose features are similar."""
+        """Create the choice of `engine` for the next round, whose features are similar."""
         if isinstance(engine, Dense | Increment) and not engine.is_final:
             return EngineChoice(engine.name, engine)
         return EngineChoice(engine.name)
@@ -156,9 +156,10 @@ class AbstractEngines(ABC):
 
     @abstractmethod
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
-        """Engine for the first pass, over all features; `choice` is None in the first round.
+        """Engine for the first pass of a round, over all features.
 
-        `facts` are statistics of the features; the n largest gains must be ranked.
+        `facts` are statistics of the features; the n largest gains must be ranked. `choice` is None
+        in the first round.
         """
 
     @final

@@ -97,7 +97,7 @@ class Remainder:
         return Remainder(kernel, float(sigma), statistic.n_samples, low, high, total[non_empty])
 
     def norm(self, order: int) -> float:
-        """Upper bound on the norm ``||W o c_p||_F``, p = `order`; it is close to the norm."""
+        """Close upper bound on the norm ``||W o c_p||_F`` of the coefficients c_p, p = `order`."""
         with np.errstate(all="ignore"):
             c = self.kernel.coefficient(order, self.low)
             return float(np.nan_to_num(np.sqrt(self.squares @ c**2), nan=np.inf))
@@ -115,10 +115,11 @@ class Remainder:
             return np.nan_to_num(norms[place] * size, nan=np.inf, posinf=np.inf)
 
     def _remainder_norm(self, order: int, c: float) -> float:
-        """Bound on ``||W o R_P(z, tau) / tau||_F``, P = `order`, by the largest value per range.
+        """Bound on ``||W o R_P(z, tau) / tau||_F`` (see the module docstring), P = `order`.
 
-        R_P decreases in z, so if c is below a range, the largest value is at the lower end. If
-        tau = z, the subtracted terms are smallest at the upper end.
+        The largest value of R_P in each range of z is used. R_P decreases in z, so if c is below a
+        range, the largest value is at the lower end. If tau = z, the subtracted terms are smallest
+        at the upper end.
         """
         kernel, low, high = self.kernel, self.low, self.high
         below = c < low
@@ -141,7 +142,7 @@ class FeatureStats:
     n_levels: Array  # uint8, number of distinct values; 0 if there are many
 
     def take(self, which: Index | Array) -> FeatureStats:
-        """Select some of the features."""
+        """Return the statistics of the features `which` only."""
         return FeatureStats(self.max_abs[which], self.fourth_moment[which], self.n_levels[which])
 
 
@@ -178,7 +179,7 @@ class ScoringProblem:
 
     @cached_property
     def hsic(self) -> float:
-        """HSIC of S, ``<W, K>``."""
+        """HSIC between the labels and the features S of the round, ``<W, K>``."""
         if self.kernel.scored_by == "matrix":
             return float(np.vdot(self.W, self.resolvent.smoother))
         if self.kernel.has_bandwidth and self.kernel.scored_by != "taylor":
@@ -193,7 +194,7 @@ class ScoringProblem:
 
     @cached_property
     def resolvent(self) -> Resolvent:
-        """Inverse ``(K + lambda I)^-1``, for kernels that are a function of the kernel matrix."""
+        """Inverse ``(K + lambda I)^-1``, for kernels that are a function of the kernel matrix K."""
         return AbstractMatrixFunction.of(self.kernel).resolvent(
             self.statistic.to_dense(), self.sigma
         )
@@ -310,11 +311,11 @@ AnyQuestion = ScoringProblem | LowRankScoringProblem
 
 @dataclass(frozen=True, slots=True)
 class RoundState(Movable):
-    """State of a round for an engine: ``A / scale``, ``A = W o base``, for the bases it needs.
+    """State of a round for an engine: ``A / scale``, ``A = W o base``, for base matrices it needs.
 
-    Keys of mappings are bases. The scale prevents underflow in float32. `definition` is the state
-    for direct evaluation of HSIC, if some features need it. `remainder`, if a radial kernel needs
-    it, determines the features for which the series is accurate enough.
+    Keys of mappings are numbers of base matrices. The scale prevents underflow in float32.
+    `definition` is the state for direct evaluation of HSIC, if some features need it. `remainder`,
+    if a radial kernel needs it, determines the features for which the series is accurate enough.
     """
 
     kernel: AbstractKernel
@@ -340,10 +341,10 @@ class RoundState(Movable):
         definition: Any = None,
         remainder: Remainder | None = None,
     ) -> RoundState:
-        """Create the state for these bases, in the working dtype.
+        """Create the state for these base matrices, in the working dtype.
 
-        If `scaled`, the scale is the largest norm of A divided by the number of samples. It is 1 if
-        not, and if the scoring problem is in float32.
+        If `scaled`, the scale is the largest norm of A divided by the number of samples. Otherwise,
+        and if the scoring problem is in float32, it is 1.
         """
         weighted = {base: question.weighted(base) for base in sorted(set(bases))}
         scale = 1.0

@@ -39,7 +39,7 @@ class Blocks:
     within: Array | None = None
 
     def of_samples(self, rows: Index) -> Blocks:
-        """Select the blocks of some samples."""
+        """Return the blocks of the samples `rows` (n,)."""
         return Blocks(*(None if each is None else each[rows] for each in (self.whole, self.within)))
 
     @property
@@ -55,7 +55,10 @@ class Blocks:
 
     @cached_property
     def units(self) -> Index:
-        """Unit of each sample, (m,); units of a stratum have consecutive numbers."""
+        """Number of each sample's unit, (m,): the block or the sample that is permuted as one.
+
+        Units of a stratum have consecutive numbers.
+        """
         strata = self._codes(self.within)
         if self.whole is None:
             units = np.empty(strata.size, dtype=np.int64)
@@ -75,12 +78,12 @@ class Blocks:
 
     @cached_property
     def first(self) -> Index:
-        """First sample of each of G units, (G,)."""
+        """Index of the first sample of each of the G units (see `units`), (G,)."""
         return np.unique(self.units, return_index=True)[1]
 
     @cached_property
     def by_unit(self) -> Index:
-        """Samples in the order of their units, (m,)."""
+        """Sample indices in the order of the units of the samples, (m,)."""
         return np.argsort(self.units, kind="stable")
 
     @cached_property
@@ -90,12 +93,12 @@ class Blocks:
 
     @cached_property
     def strata(self) -> Index:
-        """Stratum of each unit, (G,), ascending."""
+        """Number of the stratum of each unit, (G,): labels are exchanged within a stratum."""
         return self._codes(self.within)[self.first]
 
     @cached_property
     def starts(self) -> Index:
-        """First unit of each stratum."""
+        """Number of the first unit of each stratum."""
         return np.flatnonzero(np.diff(self.strata, prepend=-1))
 
     @property
@@ -109,7 +112,7 @@ class Blocks:
 
     @property
     def described(self) -> str:
-        """Sentence part on the permutations that p-values refer to."""
+        """Part of a sentence, on the permutations that p-values refer to."""
         parts = []
         if self.whole is not None:
             parts.append(f"between {self.n_units:,} blocks as wholes")
@@ -146,7 +149,7 @@ class Blocks:
             )
 
     def of_units(self, labels: Array) -> Array:
-        """Labels of units, (G,) or (G, t), from labels of samples.
+        """Labels of the G units, (G,) or (G, t), from labels of samples, (m,) or (m, t).
 
         Raises
         ------

@@ -101,10 +101,10 @@ def project_out(Q: Float, B: Float) -> Float:
 def regained(Q: Float) -> float:
     """Correction factor for HSIC of permuted residuals, ``(m - 1) / (m - 1 - q)``.
 
-    Residuals of labels have m - 1 - q degrees of freedom with q covariates. If they are permuted
-    and projected again (Freedman and Lane, 1983), they lose another share of their variance to the
-    covariates, which makes HSIC smaller by this factor. Without covariates the only column of Q is
-    ``1 / sqrt(m)``, and the factor is 1.
+    Q (m, q + 1) is an orthonormal basis of the mean and q covariates. Residuals of labels have m -
+    1 - q degrees of freedom. If they are permuted and projected again (Freedman and Lane, 1983),
+    they lose another part of their variance to the covariates, which makes HSIC smaller by this
+    factor. Without covariates the factor is 1.
     """
     m, n_columns = Q.shape
     return float((m - 1) / (m - n_columns))

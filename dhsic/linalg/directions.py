@@ -29,7 +29,10 @@ MOST_SAMPLES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Directions(Movable):
-    """Directions of several runs, in `panels` (m, `PANEL`); `places`: the columns of each run."""
+    """Directions of several runs, as the columns of `panels`, (m, `PANEL`) each.
+
+    `places` are the columns of each run.
+    """
 
     panels: tuple[Array, ...]
     places: tuple[slice, ...]
@@ -58,8 +61,8 @@ class Directions(Movable):
         """Factor the directions of a run as ``Z rows``, if they have few distinct rows.
 
         Z (m, n) is a float32 indicator matrix, and `rows` (n, k) are the distinct rows, which are
-        few if labels are classes. Returns None if there are more than `ALIKE`, which is usual for
-        real labels.
+        few if labels are classes. Returns None for more than `ALIKE` distinct rows, which is usual
+        for real labels.
         """
         D = self.of_run(place)
         if len(D) > MOST_SAMPLES or len(np.unique(D[:PROBE], axis=0)) > ALIKE:

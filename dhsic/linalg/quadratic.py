@@ -129,7 +129,7 @@ class WorkBuffer:
         self._arrays: dict[Any, Array] = {}
 
     def array(self, key: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
-        """Buffer with this key, shape and dtype; it has the content of its last use."""
+        """Buffer with this key, shape and dtype; it contains the values of its last use."""
         key = key, np.dtype(dtype)
         if key not in self._arrays or self._arrays[key].shape != shape:
             self._arrays[key] = np.empty(shape, dtype=dtype)
@@ -162,7 +162,7 @@ class Quadratic(Movable):
 
     @staticmethod
     def of(A: Float, scale: float, dtype: Any) -> Quadratic:
-        """Create it from ``A / scale``, cast to the dtype; A is (m, m)."""
+        """Create the quadratic forms of ``A / scale``, cast to the dtype; A is (m, m)."""
         T = np.tril(A)
         T.ravel()[:: len(T) + 1] /= 2.0
         return Quadratic.of_triangle(T, scale, dtype)
@@ -171,7 +171,11 @@ class Quadratic(Movable):
     def of_triangle(
         T: Float, scale: float, dtype: Any, each: Each = map, room: WorkBuffer | None = None
     ) -> Quadratic:
-        """Build the forms from ``T / scale``, in buffers of `room`; views of T if unchanged."""
+        """Create the quadratic forms from ``T / scale``; T (m, m) is the matrix of a `Triangle`.
+
+        Panels are views of T if neither the values nor the dtype change, else they are in buffers
+        of `room`.
+        """
         parts = [T[part.start :, part] for part in slices(len(T), PANEL)]
         if scale != 1.0 or T.dtype != dtype:
             room = room or WorkBuffer()

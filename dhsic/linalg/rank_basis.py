@@ -112,7 +112,11 @@ def dense_ranks(values: Float) -> Float:
 
 
 def level_functions(counts: Float, values: Float, n_functions: int) -> Float:
-    """Orthonormal functions of levels (c, q): the value, and the orthogonal one, (c, R, q)."""
+    """Orthonormal functions of the q levels of c features, (c, R, q), with R = `n_functions`.
+
+    The first function is the value. The second, if R is 2, is its square, made orthogonal to the
+    value. `counts` and `values` (c, q) are the numbers of samples and the values of the levels.
+    """
     n = counts.sum(axis=1, keepdims=True)
     first = values - np.vecdot(counts, values)[:, None] / n
     size = np.sqrt(np.vecdot(counts, first * first)[:, None] / n)

@@ -51,7 +51,7 @@ class AbstractProductVariance(ABC):
 
 @dataclass(frozen=True, eq=False)
 class ResidualCovariance(AbstractProductVariance):
-    """Covariance of the residuals of one target.
+    """Covariance of the residuals of one target (for D, P and S see the module docstring).
 
     Attributes
     ----------
@@ -87,7 +87,10 @@ class ResidualCovariance(AbstractProductVariance):
         return self.ratios(X)[:, None]
 
     def forms(self, X: Float) -> tuple[Float, Float, Float]:
-        """Compute ``x'R x``, ``x'S x`` and ``x'R D P R x`` for features X (c, m); (c,) each."""
+        """Compute ``x'R x``, ``x'S x`` and ``x'R D P R x`` for features X (c, m); (c,) each.
+
+        The matrices are defined in the module docstring.
+        """
         sizes, squares, slopes = (np.empty(len(X)) for _ in range(3))
         for rows, strip in strips(X):
             n = rows.stop - rows.start
@@ -111,8 +114,8 @@ def variance_ratios(
 ) -> Float:
     """Compute variance ratios of the values and the dominance of features for t targets, (c, 2, t).
 
-    Only features with three distinct values have dominance, which is the part of their square that
-    is orthogonal to the values. For other features its ratio is 1.
+    Dominance is the part of the square of a feature that is orthogonal to its values. Only features
+    with three distinct values have dominance; for others its ratio is 1.
 
     Parameters
     ----------

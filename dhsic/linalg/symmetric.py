@@ -132,7 +132,7 @@ class DenseSymmetric(Symmetric):
         return np.asarray(self.matrix @ x)
 
     def cubic_sums(self) -> tuple[float, float, float]:
-        """Compute the sums; the trace is ``<A^2, A>``, from the lower triangle, in O(m^3)."""
+        """Compute the cubic sums; ``tr A^3 = <A^2, A>`` takes the lower triangle, O(m^3)."""
         A, trace = self.matrix, 0.0
         for a in range(0, len(A), MULTIPLIED):
             b = min(a + MULTIPLIED, len(A))
@@ -165,7 +165,7 @@ class DenseSymmetric(Symmetric):
         return DenseSymmetric(self.matrix[np.ix_(rows, rows)])
 
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
-        """Permute rows and columns, and multiply by the lower triangles of the others."""
+        """Inner products of this matrix, permuted, with others: by triangles, (others, n)."""
         matrices = [A.to_dense() for A in others]
         values = np.zeros((len(others), len(permutations)))
         for k, p in enumerate(permutations):
@@ -257,7 +257,7 @@ class LowRankSymmetric(Symmetric):
         return self.F @ (self.core @ (self.F.T @ x)) + self.diagonal_residual * x
 
     def cubic_sums(self) -> tuple[float, float, float]:
-        """Compute the sums from the powers of ``B + D``, with D the difference of diagonals.
+        """Compute the cubic sums from ``A = B + D``, with ``B = F diag(w) F'`` and D diagonal.
 
         This takes O(m r^2), and for the cubes of entries O(m r^3), by inner products of three
         directions, or O(m^2 r), by single entries.
@@ -289,7 +289,10 @@ class LowRankSymmetric(Symmetric):
         return self.rows(np.arange(self.n_samples))
 
     def changed(self, scale: float, diagonal: Float, less: float = 0.0) -> LowRankSymmetric:
-        """Scale the directions, set the diagonal, and add the direction 1 for `less`."""
+        """Matrix ``scale A`` with a new `diagonal` (m,), minus `less` times ``I - 1 1' / m``.
+
+        If `less` is not 0, the result has an additional direction of ones.
+        """
         F, weights, m = self.F, scale * self.weights, self.n_samples
         if less:
             F, weights = np.column_stack([F, np.ones(m)]), np.append(weights, less / m)
@@ -297,9 +300,10 @@ class LowRankSymmetric(Symmetric):
         return LowRankSymmetric(F, weights, diagonal)
 
     def projected(self, Q: Float) -> LowRankSymmetric:
-        """Project the directions, and the diagonal D of differences, by ``R = I - Q Q'``.
+        """Projection ``R A R`` with ``R = I - Q Q'``, for Q (m, p) with orthonormal columns.
 
-        ``R D R = D + [Q, D Q] N [Q, D Q]'``, where N is diagonalised, adds directions.
+        With D the exact diagonal of A minus that of its directions, ``R D R = D + [Q, D Q] N [Q, D
+        Q]'``, so the result has additional directions, from the eigenvectors of N (2 p, 2 p).
         """
         q, extra = Q.shape[1], self.diagonal_residual
         F, weights = self.F - Q @ (Q.T @ self.F), self.weights
@@ -316,7 +320,7 @@ class LowRankSymmetric(Symmetric):
         return LowRankSymmetric(self.F[rows], self.weights, self.diagonal[rows], self.error)
 
     def leading(self, part: float) -> LowRankSymmetric:
-        """Approximate it by as few orthogonal directions as possible.
+        """Approximate the matrix by as few orthogonal directions as possible.
 
         The omitted part of the trace is at most `part` times the norm. Returns the matrix itself if
         weights are not positive numbers, or if its diagonal is not that of the product.
@@ -332,7 +336,7 @@ class LowRankSymmetric(Symmetric):
         return LowRankSymmetric.of(B @ selected, np.ones(selected.shape[1]), self.error)
 
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
-        """Compute quadratic forms of the permuted directions, all permutations at once."""
+        """Inner products of this matrix, permuted, with others: by quadratic forms, (others, n)."""
         n, m = permutations.shape
         Z = self.F[permutations.T].reshape(m, -1)  # columns are ordered by permutation
         values = [A.quadratic(Z).reshape(n, -1) @ self.weights for A in others]
@@ -419,10 +423,10 @@ def compression(
 ) -> tuple[Float, Float, float]:
     """Compress ``Z Theta Z'`` to ``P diag(T) P'`` with ``P = Z mix``, from the Gram matrix ``Z'Z``.
 
-    Returns `mix` (n, kept), T (kept,), and the fraction of the norm that is lost. Columns of Z are
-    scaled to equal norm. Directions smaller than the square root of the rounding error are lost,
-    which is a fraction of about 1e-8 of A. P is orthonormal to the precision of A, because its
-    directions are large in ``Z Theta Z'`` too.
+    Z is (m, n), Theta (n, n). Returns `mix` (n, kept), T (kept,), and the fraction of the norm that
+    is lost. Columns of Z are scaled to equal norm. Directions smaller than the square root of the
+    rounding error are lost, which is a fraction of about 1e-8 of A. P is orthonormal to the
+    precision of A, because its directions are large in ``Z Theta Z'`` too.
     """
     sizes = np.sqrt(np.diagonal(gram))
     sizes[sizes == 0] = 1.0
@@ -434,7 +438,7 @@ def compression(
 
 
 def _strips(U: Float, F: Float) -> Iterator[tuple[slice, Float]]:
-    """Yield slices of samples, each with its rows of Z, (s, q r)."""
+    """Yield slices of samples, each with its rows of the matrix Z of `products_of`, (s, q r)."""
     m, n = len(U), U.shape[1] * F.shape[1]
     rows = max(STRIP_ENTRIES // max(n, 1), LEAST_ROWS * n)
     for a in range(0, m, rows):

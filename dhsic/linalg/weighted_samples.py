@@ -35,7 +35,10 @@ def weighted_ranks(x: Array, p: Float, tie: float = 0.0) -> tuple[Float, Index]:
 
 
 def weighted_basis(covariates: Array | None, p: Float) -> Float:
-    """Orthonormal basis (m, q + 1) of ``sqrt(p) [1, C]``; InputError as `covariate_basis`."""
+    """Orthonormal basis (m, q + 1) of ``sqrt(p) [1, C]``, for weights p (m,) and covariates C.
+
+    Raises InputError for covariates that `covariate_basis` rejects.
+    """
     root = np.sqrt(p)[:, None]
     if covariates is None:
         return root

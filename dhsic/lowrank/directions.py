@@ -1,8 +1,8 @@
 """Leading directions P of ``A = W o K``, stored in slices of the samples, and sums along them.
 
 The directions are computed in one round and reused in the next rounds, which need only ``P' A P``,
-the projection of ``A 1`` on a few functionals, and the residual of A on the check rows. See
-`dhsic.lowrank.slices`, also for the notation.
+the projection of ``A 1`` on a few functionals, and the residual of A on the check rows (landmarks
+that no fit uses). See `dhsic.lowrank.slices`, also for the notation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEPENDENT = 1e-10
 
 
 def gram(known: Slice, asked: FittedRound, each: Each = map) -> tuple[Slice, Sums]:
-    """Sum the Gram matrix ``Z'Z`` of every base over the samples of a slice.
+    """Sum the Gram matrix ``Z'Z`` of every base matrix over the samples of a slice.
 
     Rows of Z are Kronecker products of the rows of two factors: the directions of W and those of K.
     The slice is returned unchanged.
@@ -44,10 +44,11 @@ def gram(known: Slice, asked: FittedRound, each: Each = map) -> tuple[Slice, Sum
 def leading(
     asked: FittedRound, sums: Sums, W: LowRankSymmetric, tolerance: float, most: int | None = None
 ) -> tuple[dict[int, Float], dict[int, Float]]:
-    """Compute the leading eigenvalues of A, T, and directions ``P = Z mix``: returns `mix` and T.
+    """Compute the leading eigenvalues T of A, and `mix` for directions ``P = Z mix``; return both.
 
-    For every base ``A ~ P diag(T) P'``. The relative error of A is at most `tolerance`, unless P
-    would need more than `most` columns. `sums` is the result of `gram`, added up over slices.
+    Z is the matrix of `gram`. For every base matrix ``A ~ P diag(T) P'``. The relative error of A
+    is at most `tolerance`, unless P would need more than `most` columns. `sums` is the result of
+    `gram`, added up over slices.
     """
     mix, T = {}, {}
     for base in asked.asked.bases:
@@ -135,9 +136,9 @@ class Along:
 class Lead:
     """Request to compute the leading directions of A, ``P = Z mix``, and functionals B.
 
-    The functionals approximate the coefficients of even powers in later rounds. Columns of B are
-    these coefficients in the present round, ones, and the pairwise products of the first
-    `multiplied` directions. If `multiplied` is 0, B is not computed.
+    Z is the matrix of `gram`. The functionals approximate the coefficients of even powers in later
+    rounds. Columns of B are these coefficients in the present round, ones, and the pairwise
+    products of the first `multiplied` directions. If `multiplied` is 0, B is not computed.
     """
 
     along: Along
@@ -248,13 +249,14 @@ def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]
 class HeldForms:
     """Quadratic forms of a low-rank A, from stored directions, row sums and the diagonal.
 
-    For each base in `basis`, the coefficients of even powers are replaced by their projection on
-    the functionals ``B T``: `basis` is T, and `coefficients` are those of the projection.
+    For each base matrix in `basis`, the coefficients of even powers are replaced by their
+    projection on the functionals ``B T`` (see `Lead`): `basis` is T, and `coefficients` are those
+    of the projection.
 
     Attributes
     ----------
     turned : dict
-        Eigenvalues and eigenvectors of the matrix ``P' A P`` of each base.
+        Eigenvalues and eigenvectors of the matrix ``P' A P`` of each base matrix.
     n_samples : int
         Number of samples m in all slices.
     """
@@ -292,7 +294,10 @@ class HeldForms:
         return LowRankSymmetric(F, T / m, diagonal, is_orthogonal=True, sums=sums)
 
     def sizes(self, known: Slice) -> dict[int, Float]:
-        """Squared norms of the low-rank diagonal and of the exact diagonal of A, (2,) by base."""
+        """Squared norms of the low-rank diagonal and the exact diagonal of A, (2,), by base.
+
+        Only the samples of the slice are included.
+        """
         A = self.of(known)
         return {base: np.array([a.own @ a.own, a.diagonal @ a.diagonal]) for base, a in A.items()}
 

@@ -113,7 +113,7 @@ class Slice:
         return self.sums[len(self.sums) - self.W.F.shape[1] :]
 
     def strips(self) -> Iterator[Slice]:
-        """Iterate over strips of `STRIP` samples."""
+        """Yield parts of the slice with `STRIP` samples each."""
         for a in range(0, len(self.samples), STRIP):
             yield self.part(slice(a, a + STRIP))
 
@@ -251,7 +251,7 @@ class SlicedRound:
         return {"2 A": Beside((2.0 * A).astype(np.float32)), "A 1": A.sum(axis=1), "diag A": own}
 
     def columns(self, base: int) -> slice:
-        """Columns of one base, when the directions of all bases are concatenated."""
+        """Columns of the directions of one base matrix, if those of all are concatenated."""
         sizes = {key: extension.rank for key, extension in self.extensions.items()}
         start = sum(size for key, size in sizes.items() if key < base)
         return slice(start, start + sizes[base])

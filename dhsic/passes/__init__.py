@@ -53,7 +53,7 @@ class Columns:
         return _columns, (packed(self.local), self.scaling, tags, self.is_known)
 
     def scaling_in(self, source: AbstractSource, block: Block) -> Scaling | None:
-        """Scaling of these columns in a block of `source`."""
+        """Return the scaling of these columns in a block of `source`; None if it is not known."""
         if not self.is_known:
             return self.scaling
         scaling: Scaling = source.scaling_of(block.start + self.local)
@@ -78,9 +78,10 @@ class Tile:
     imputed: Array | None = None
 
     def values(self, dtype: Any, moved: Move | None = None) -> Array:
-        """Standardised values, (c, m), read-only.
+        """Return the standardised values, (c, m), read-only.
 
-        They are on the device to which the function `moved` moves arrays; in host memory if None.
+        `moved` is a function that moves arrays to a device; with None, the values are in host
+        memory.
         """
         cached, key = {} if self.known is None else self.known, (np.dtype(dtype), moved is None)
         if key not in cached:
@@ -90,15 +91,17 @@ class Tile:
     def measured(self, *, standardize: Scale, p: Float | None = None) -> tuple[Scaling, Float]:
         """Measure the scaling; return it and the standardised values, (c, m) float64.
 
-        With p (m,), samples have these weights, see `dhsic.sources.scaling.measure`.
+        p (m,) are weights of the samples (None: equal weights), see
+        `dhsic.sources.scaling.measure`.
         """
         return measure(self.raw, self.missing_code, standardize=standardize, p=p)
 
     def in_order(self, Z: Float, mask: Mask | None, scaling: Scaling) -> Float:
-        """Replace scaled values Z (c, m) in place by values with the order that tests compare.
+        """Give scaled values Z (c, m) the order that rank tests compare, in place, and return them.
 
-        `mask` (c, m) is the mask of missing values, or None. Dosages are rounded, unless a
-        feature would become constant. Features that lost the order of their values get their ranks.
+        `mask` (c, m) is the mask of missing values, or None. Dosages are rounded, unless a feature
+        would become constant. Features whose order was lost by scaling get the ranks of their
+        values.
         """
         if self.imputed is not None:
             which = np.flatnonzero(self.imputed)
@@ -118,14 +121,14 @@ class Tile:
         return FeatureStats(self.scaling.max_abs, self.scaling.fourth_moment, self.scaling.n_levels)
 
     def part(self, which: slice | Index) -> Tile:
-        """Select some of the features."""
+        """Return a tile with the features `which` only."""
         scaling = None if self.scaling is None else self.scaling.take(which)
         tags = None if self.tags is None else self.tags[which]
         imputed = None if self.imputed is None else self.imputed[which]
         return Tile(self.raw[which], self.missing_code, scaling, tags, imputed=imputed)
 
     def of_samples(self, some: slice) -> Tile:
-        """Restrict the tile to a slice of samples."""
+        """Return the tile restricted to a slice of the samples."""
         raw = self.raw[:, some]
         return self if raw.shape == self.raw.shape else replace(self, raw=raw, known=None)
 
@@ -246,7 +249,7 @@ def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | Non
 
 
 def samples_of(source: AbstractSource, some: slice, rows: Index | None) -> Index:
-    """Sample indices in slice `some` of the samples of the run, `rows` (None: all samples)."""
+    """Sample indices in the slice `some` of the run's samples, `rows` (None: all samples)."""
     return np.arange(*some.indices(source.n_samples)) if rows is None else rows[some]
 
 
@@ -286,7 +289,7 @@ class Measure(AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class Values(AbstractPass):
-    """Standardised values of features, (c, m), computed in float64 and converted to `dtype`.
+    """Pass that returns standardised values, (c, m), computed in float64 and converted to `dtype`.
 
     The values of a feature do not depend on the other features that are read.
     """
@@ -307,7 +310,10 @@ class Values(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class Sum(AbstractSum):
-    """Upper triangle of a kernel's statistic (for example inner products), (m, m)."""
+    """Pass that sums a kernel's statistic (such as inner products) over features, as a triangle.
+
+    The result is an upper triangle, (m, m).
+    """
 
     is_common: ClassVar[bool] = True
 

@@ -23,10 +23,10 @@ from dhsic.sources.values import CODES, Alleles, Census, ValueKind
 
 @dataclass(frozen=True, slots=True)
 class CountAlleles(AbstractPass):
-    """Pass that counts alleles of the features; if `looks`, also a `Census` of their values.
+    """Pass that counts the alleles of each feature.
 
-    If `genotypes`, the numbers of values equal to 0, 1 and 2 are counted too. `rows` are the sample
-    indices of the run (None: all samples).
+    If `looks`, it also takes a `Census` of the values; if `genotypes`, it also counts the values
+    equal to 0, 1 and 2. `rows` are the sample indices of the run (None: all samples).
     """
 
     rows: Index | None

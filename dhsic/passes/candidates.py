@@ -91,14 +91,14 @@ class AbstractCandidates(ABC):
 
     @abstractmethod
     def features(self, candidates: Index) -> Index:
-        """Return the features of some candidates; ascending if the candidates are."""
+        """Return the features of the given candidates; ascending if the candidates are."""
 
     @abstractmethod
     def summed(self, candidates: Index, of_features: Float) -> Float:
         """Sum the values `of_features`, one per feature, over the features of each candidate."""
 
     def dimension(self, candidates: Index) -> int:
-        """Number of features of the candidates, from which policies choose sigma."""
+        """Number of features of the candidates, from which bandwidth policies choose sigma."""
         return self.features(candidates).size
 
     @property
@@ -115,7 +115,8 @@ class AbstractCandidates(ABC):
     def gains(self, S: Index, asked: Scoring) -> Gains:
         """Compute gains of the candidates S, (s,), and a record of the work done.
 
-        They are accurate enough to rank the n largest, with n from `asked`.
+        The gain of a candidate is the change of HSIC when it is removed (or added). Gains are
+        accurate enough to rank the `asked.n` largest.
         """
 
 
@@ -186,10 +187,11 @@ def _share(difference: Float, errors: Float) -> float:
 
 @dataclass(frozen=True)
 class Threshold:
-    """The threshold of a round: halfway between the n-th largest gain of S and the next one.
+    """The removal threshold of a round: halfway between the n-th largest gain and the next one.
 
-    A fraction `tolerance` of the removed features may be wrong. At least `fewest` features are
-    scored exactly; by default `PROBED`, if any feature is near the threshold.
+    S are the features of the round, of which the n with the largest gains are removed. A fraction
+    `tolerance` of the removed features may be wrong. At least `fewest` features are scored exactly;
+    by default `PROBED`, if any feature is near the threshold.
     """
 
     question: ScoringProblem
@@ -202,8 +204,9 @@ class Threshold:
     def corrected(self, gains: Float, certificate: Certificate) -> tuple[Float, Index, Certificate]:
         """Score exactly the features that an error could move across the threshold.
 
-        Returns gains, positions of the exact ones, and a certificate. The other gains are shifted
-        by the mean error of these, times the mean square of each feature.
+        Returns all gains, the positions of the exact gains, and a certificate. The other gains are
+        corrected by the mean error that the exact ones reveal, in proportion to the mean square of
+        each feature.
         """
         exact, sizes = gains.copy(), self.data.sizes(self.S)
         scored = np.zeros(self.S.size, dtype=bool)
@@ -224,7 +227,7 @@ class Threshold:
     def _first_band(self, gains: Float, deviations: Float) -> Mask:
         """Mask of the features next to the threshold that are scored first to measure the error.
 
-        It selects all features if the tolerance is 0 or the estimated error is not finite.
+        All features are in the mask if the tolerance is 0 or the estimated error is not finite.
         """
         if self.tolerance == 0 or not np.isfinite(deviations).all():
             return np.ones(len(gains), dtype=bool)
@@ -340,7 +343,7 @@ class Membership(AbstractCandidates):
         return gains, {"engine": f"groups: {S.size}"}
 
     def _batches(self, groups: Index) -> list[list[int]]:
-        """Divide groups into jobs by their first features, so that neighbours are read once."""
+        """Divide groups into one batch per job; groups of neighbouring features stay together."""
         spans = []
         for group in groups:
             features = self.features(np.array([group]))
@@ -363,11 +366,13 @@ class Membership(AbstractCandidates):
 class ScoreGroups(AbstractPass):
     """Pass that computes the gains of whole groups; returns group numbers and gains, (g,) each.
 
-    Without group g the statistic is ``G - G_g``, where G_g is the statistic of the features of g,
-    summed as they are read. The kernel of the difference is then computed tile by tile.
+    G (m, m) is the statistic of all features of the round, and G_g that of the features of group g,
+    summed as they are read. Without the group the statistic is ``G - G_g``; the change of the
+    kernel is computed tile by tile.
 
     All features of a group are in one job. `sizes` (n_groups,) is the number of features of each
-    group, and tags are group numbers. `state` is a state of the engine `Direct`.
+    group, and tags are group numbers. `state` is a state of the engine `Direct`. If `joining`,
+    groups are added instead of removed.
     """
 
     state: DirectState
@@ -403,9 +408,10 @@ class ScoreGroups(AbstractPass):
 
     @staticmethod
     def _without(state: DirectState, upper: Float) -> float:
-        """Gain of removing a group g, ``<W, K(S without g) - K(S)>``.
+        """Gain of removing a group g from the features S, ``<W, K(S without g) - K(S)>``.
 
-        `upper` is the upper triangle of its statistic G_g; the sum runs over tiles of rows.
+        `state` has the weights W and the statistic of S; `upper` is the upper triangle of the
+        statistic G_g of the group, (m, m).
         """
         part = Statistic(upper)
         G_g, norms_g = part.to_dense(), part.diagonal
@@ -431,9 +437,10 @@ class ScoreGroups(AbstractPass):
         return gain
 
     def _with(self, state: DirectState, upper: Float) -> float:
-        """Gain of adding a group g, ``<W, K(S with g) - K(S)>``.
+        """Gain of adding a group g to the features S, ``<W, K(S with g) - K(S)>``.
 
-        It is minus the gain of removing g from S with g.
+        `state` and `upper` are as in `_without`. The gain is minus that of removing g from S with
+        g.
         """
         part = Statistic(upper)
         G, norms = state.G + part.to_dense(), state.norms + part.diagonal

@@ -1,7 +1,8 @@
-r"""HSIC(sigma, S) of the features in a source, as both selection algorithms use it.
+"""HSIC between the labels and sets of features of a source, for both selection algorithms.
 
-Algorithm 1 needs HSIC(sigma, S without j), from `SourceDependence`; its rounds are scored by a
-strategy (`dhsic.passes.scorer`). Algorithm 2 needs HSIC(sigma, S-dagger + {j}), from
+Algorithm 1 (backward) removes features j from S and needs HSIC(sigma, S without j), from
+`SourceDependence`; its rounds are scored by a strategy (`dhsic.passes.scorer`). Algorithm 2
+(forward) adds features j to the chosen ones, S-dagger, and needs HSIC(sigma, S-dagger + {j}), from
 `SourceForward`; the sum over the chosen features covers all pairs of samples, or in low rank pairs
 of samples and landmarks. Candidates are features or groups of features.
 """
@@ -85,9 +86,9 @@ class AbstractRoundDependence(ABC):
 
     @abstractmethod
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
-        """Use the data as their own labels: `weigh` computes W from K of all features.
+        """Use the data as their own labels; called after `measure`.
 
-        It must follow `measure`.
+        `weigh` computes the label weights W (m, m) from the kernel matrix K (m, m) of all features.
         """
 
     @abstractmethod
@@ -108,7 +109,7 @@ class AbstractRoundDependence(ABC):
         return self._candidates.every
 
     def bandwidth(self, S: Index) -> float:
-        """Return sigma (line 3 of the algorithm), as `move_to` computed it for S."""
+        """Return sigma (line 3 of the algorithm), which `move_to` has computed for S."""
         del S
         return self._sigma
 
@@ -134,7 +135,7 @@ class AbstractRoundDependence(ABC):
 
 
 class SourceDependence(AbstractRoundDependence):
-    """`dhsic.algorithms.bahsic.Dependence` for the features of a source."""
+    """Implementation of `dhsic.algorithms.bahsic.Dependence` for the features of a source."""
 
     def __init__(
         self,
@@ -223,7 +224,7 @@ class SourceDependence(AbstractRoundDependence):
 
 
 class SourceForward(AbstractRoundDependence):
-    """`dhsic.algorithms.fohsic.ForwardDependence` for the features of a source."""
+    """Implementation of `dhsic.algorithms.fohsic.ForwardDependence` for a source of features."""
 
     def __init__(
         self,
@@ -251,7 +252,7 @@ class SourceForward(AbstractRoundDependence):
         self._W = weigh(own_labels(self.choices, of_all))
 
     def check_overflow(self) -> None:
-        """Do nothing: features are checked when they join."""
+        """Do nothing, because overflow of the kernel is checked whenever features join."""
 
     def resume(self, state: SelectionState, arrays: Mapping[str, Array]) -> None:
         if state.round:
@@ -286,12 +287,12 @@ class SourceForward(AbstractRoundDependence):
         return Removal(S[first], gains[first], sizes | self._took(sigma, hsic) | record)
 
     def value(self, T: Index) -> float:
-        """HSIC(Xi, T) of the feature set T, for floating selection."""
+        """HSIC between the labels and the feature set T, for floating selection."""
         Z = self._values(T)
         return self._hsic_of(Z.T @ Z, T.size)
 
     def least_missed(self, T: Index) -> tuple[int, float]:
-        r"""Find the feature j of T with the largest HSIC(Xi, T \ {j}); return j and that HSIC."""
+        """Find the feature j of T whose removal leaves the largest HSIC; return j and that HSIC."""
         Z = self._values(T)
         G = Z.T @ Z  # (m, m)
         values = np.array([self._hsic_of(G - np.multiply.outer(z, z), T.size - 1) for z in Z])
@@ -306,7 +307,7 @@ class SourceForward(AbstractRoundDependence):
         return stats.values([sigma])[0]
 
     def _values(self, T: Index) -> Float:
-        """Standardised features, (t, m) float64, cached between rounds."""
+        """Standardised values of the features T, (t, m) float64, cached between rounds."""
         self._kept = {j: self._kept[j] for j in T.tolist() if j in self._kept}
         new = np.sort([j for j in T if int(j) not in self._kept]).astype(np.int64)
         if new.size:
@@ -314,7 +315,10 @@ class SourceForward(AbstractRoundDependence):
         return np.stack([self._kept[int(j)] for j in T])
 
     def gains(self, engines: AbstractEngines, S: Index, n: int, *, aloud: bool = True) -> Gains:
-        """Compute gains of S, accurate enough to rank the n largest, and a record of the work."""
+        """Compute gains of the candidates S, accurate enough to rank the n largest, and a record.
+
+        The record describes the work done; progress is reported if `aloud`.
+        """
         if self._lasts:
             score = partial(lasting_gains, engines, self.data)
             losses, record = self._lasting.of(S, self.candidates, score)
@@ -354,7 +358,7 @@ class SourceForward(AbstractRoundDependence):
         }
 
     def follow(self, S_dagger: Index, rounds: Index | None = None) -> None:
-        """Update the statistic to S-dagger, in the order in which features joined.
+        """Update the statistic to the chosen features S-dagger, in the order in which they joined.
 
         If features have left since the last call, the sum is recomputed, so that a resumed run gets
         identical bits. `rounds` are the rounds in which features joined; if None, new features join
@@ -413,7 +417,7 @@ class SourceForward(AbstractRoundDependence):
         return 1.0 / (2.0 * NORMAL_MEDIAN * variance * n)
 
     def _best_alone(self, sigma: float) -> float:
-        """Largest HSIC of a single candidate, for the grid search before any is chosen."""
+        """Largest HSIC of a single candidate at sigma, for the grid search before any is chosen."""
         gains, _ = self.gains(self._engines(sigma), self.candidates, 1, aloud=False)
         return float(gains.max())
 

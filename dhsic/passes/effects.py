@@ -75,7 +75,7 @@ def response_told(y: Array, label_kernel: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AdditiveEffects(AbstractByTile):
-    """Effects of c features, (c, `COLUMNS`); NaN if no effect can be estimated.
+    """Pass that estimates the effects of c features, (c, `COLUMNS`); NaN if that is impossible.
 
     Attributes
     ----------
@@ -108,7 +108,10 @@ class AdditiveEffects(AbstractByTile):
             return _known(n, beta, error, degrees)
 
     def _linear(self, X: Float, missing: Mask, n: Array) -> tuple[Float, Float, Float]:
-        """Coefficients, standard errors and degrees of freedom of t, (c,) each."""
+        """Fit least squares; return slopes, standard errors and degrees of freedom, (c,) each.
+
+        X (c, m) are values, 0 where `missing`; n (c,) is the number of samples with a value.
+        """
         y, Q = self.y - self.y.mean(), self.Q
         xx, xy = np.vecdot(X, X), X @ y
         b, c = X @ Q, np.broadcast_to(Q.T @ y, (len(X), Q.shape[1])).copy()
@@ -131,7 +134,10 @@ class AdditiveEffects(AbstractByTile):
         return beta, error, degrees
 
     def _logistic(self, X: Float, missing: Mask, _: Array) -> tuple[Float, Float, Float]:
-        """Coefficients, standard errors and infinite degrees of freedom (normal), (c,) each."""
+        """Fit logistic models; return slopes, standard errors and degrees of freedom, (c,) each.
+
+        X (c, m) are values, 0 where `missing`. The degrees of freedom are infinite (normal tails).
+        """
         y, p, c = self.y, self.Q.shape[1], len(X)
         i, k = np.triu_indices(p)
         products = self.Q[:, i] * self.Q[:, k]
@@ -182,11 +188,12 @@ class AdditiveEffects(AbstractByTile):
 
 @dataclass(frozen=True, slots=True)
 class ResidualEffects(AbstractByTile):
-    """Effects of features on the labels of related samples, (c, `COLUMNS`), from residual labels.
+    """Pass that estimates effects of features on labels of related samples, (c, `COLUMNS`).
 
-    With the covariance ``sigma^2 S`` of the residuals, ``beta = x'e / x'R D P R x`` has variance
-    ``sigma^2 x'S x / (x'R D P R x)^2`` (`dhsic.linalg.residual_covariance`). Missing values are
-    replaced by the mean of the feature.
+    For a feature x and the residuals e of the labels, with covariance ``sigma^2 S``, the
+    coefficient ``beta = x'e / x'R D P R x`` has variance ``sigma^2 x'S x / (x'R D P R x)^2``; the
+    matrices are defined in `dhsic.linalg.residual_covariance`. Missing values are replaced by the
+    mean of the feature.
 
     Attributes
     ----------
@@ -222,14 +229,18 @@ class ResidualEffects(AbstractByTile):
 
 
 def _present(tile: Tile) -> tuple[Float, Mask, Array]:
-    """Values of a tile (c, m), 0 if missing, with the mask and the numbers present (c,)."""
+    """Values of a tile (c, m), 0 if missing; mask of missing values; counts of others (c,)."""
     mask = missing_mask(tile.raw, tile.missing_code)
     missing = np.zeros(tile.raw.shape, dtype=bool) if mask is None else mask
     return np.where(missing, 0.0, tile.raw.astype(np.float64)), missing, (~missing).sum(axis=1)
 
 
 def _known(n: Array, beta: Float, error: Float, degrees: Float) -> Array:
-    """Columns of the result, (c, `COLUMNS`); NaN where the effect cannot be estimated."""
+    """Result of a pass, (c, `COLUMNS`); NaN where the effect cannot be estimated.
+
+    n are the numbers of samples, `beta` the coefficients, `error` their standard errors, and
+    `degrees` the degrees of freedom, (c,) each.
+    """
     is_none = ~(np.isfinite(beta) & np.isfinite(error) & (error > 0))
     size = np.where(is_none, np.nan, np.abs(beta / error))
     is_normal = np.isinf(degrees)

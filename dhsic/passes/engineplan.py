@@ -108,9 +108,10 @@ class EnginePlan:
         return max(ALWAYS_EXACT, cheap) if self.may_square else 0
 
     def n_landmarks(self, m: int) -> int:
-        """Maximum number of landmarks for m samples, including check rows; 0 in exact rounds.
+        """Maximum number of landmarks for m samples; 0 if all rounds are exact.
 
-        The case in which all samples are landmarks is not counted.
+        Landmarks that are used only to check errors (check rows) are included. The case in which
+        all samples are landmarks is not counted.
         """
         n = first_number(m)
         while 2 * n <= most_number(m) and not self.may_square:
@@ -136,7 +137,7 @@ class EnginePlan:
         return pass_costs
 
     def _squares(self, m: int, n_bases: int) -> int:
-        """Bytes of the (m, m) matrices, for a kernel with `n_bases` base matrices."""
+        """Bytes of the (m, m) matrices of a run, for a kernel with `n_bases` base matrices."""
         if not self.may_square:
             return 0
         return square_bytes(m, n_bases) + 4 * LAZY_SQUARES * m * m * self.is_lazy
@@ -159,7 +160,10 @@ class EnginePlan:
         m: int,
         limit: int | None,
     ) -> tuple[MemoryEstimate, int | None]:
-        """Estimate the peak memory of a run, and a reduced survivor budget (None: not reduced)."""
+        """Estimate the peak memory of a run, and the budget for surviving features in memory.
+
+        The budget (bytes) is None if it need not be reduced to keep the run within `limit` bytes.
+        """
         d, n_landmarks = source.n_features, self.n_landmarks(m)
         stored = m * d * np.dtype(source.dtype).itemsize
         sampled = sample_size(m) * m if n_landmarks else 0

@@ -65,14 +65,14 @@ class LandmarkSet:
 
 
 def check_number(m: int) -> int:
-    """Number of check rows for m samples."""
+    """Number of check rows (landmarks that only estimate errors) for m samples."""
     return int(np.clip(CHECK_ENTRIES // m, FEWEST_CHECKS, MOST_CHECKS))
 
 
 def turning_rows(m: int, seed: int) -> Index:
-    """Samples whose rows of K measure the drift of the kernel between rounds, ascending.
+    """Indices of samples whose rows of K measure the drift of the kernel between rounds, ascending.
 
-    They are check rows of every `LandmarkSet` with this seed.
+    These samples are check rows of every `LandmarkSet` with this seed.
     """
     n = min(check_number(m), int(np.clip(TURN_ENTRIES // m, FEWEST_TURNS, MOST_TURNS)))
     return np.sort(np.random.default_rng([seed, m]).permutation(m)[:n])

@@ -103,18 +103,18 @@ class LandmarkSum(AbstractFeatureSum):
         self._block: Slice | None = None
         self._square: Float | None = None  # statistic of all samples, if known
         self._ends: tuple[Index, Ends] | None = None  # values at landmarks, for several slices
-        #: Removed features that slices have not subtracted yet, and the survivors at that time.
+        #: Removed features that slices have not subtracted yet, and the remaining features then.
         self._leaving: tuple[Index, Index] | None = None
         self.sampled: Index | None = None  # features whose values slices hold
 
     @property
     def fit(self) -> Landmarks:
-        """The sum for the landmarks that factors are built from."""
+        """Inner products of the landmarks from which K is factored."""
         return self._landmarks_at(self.marks.fit)
 
     @property
     def check(self) -> Landmarks:
-        """The sum for the check rows."""
+        """Inner products of the check rows, the landmarks that only estimate errors."""
         return self._landmarks_at(self.marks.check)
 
     @property
@@ -125,7 +125,7 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def first_pass(self) -> LandmarkSums | TakeEnds:
-        """Pass that the first reading of the data applies, after it has measured the scaling."""
+        """Pass over the features that runs together with the first pass, which measures scaling."""
         if len(self._sites()) == 1:
             return LandmarkSums(self.chosen.rows, self._directions)
         return self._take_ends
@@ -154,7 +154,7 @@ class LandmarkSum(AbstractFeatureSum):
     def round(
         self, kernel: AbstractKernel, sigma: float, rank: int, *, linear: bool
     ) -> SlicedRound:
-        """Create the description of a round for slices, with at most `rank` directions per base.
+        """Create the description of a round, with at most `rank` directions per base matrix.
 
         If `linear`, the matrix of inner products gets directions too.
         """
@@ -179,8 +179,9 @@ class LandmarkSum(AbstractFeatureSum):
         )
 
     def step(self, function: SliceWork, state: Any) -> Sums:
-        """Apply a function to all slices; keep the slices that it returns, and add up its sums.
+        """Apply a function to all slices of the samples, and store the slices it returns.
 
+        The function also returns sums; `step` adds them up over slices, and returns the total.
         Features removed since the last step are subtracted in the same step.
         """
         if self._leaving is not None:
@@ -190,13 +191,16 @@ class LandmarkSum(AbstractFeatureSum):
         return cast("Sums", sums)
 
     def say(self, function: SliceWork, state: Any) -> Sums:
-        """Apply a function to all slices without changing them; add up the sums it returns."""
+        """Apply a function to all slices without changing them; return the total of its sums."""
         work = SliceStep(function, renews=False)
         _, sums = self.data.update(self._here, work, self._sites(), state)
         return cast("Sums", sums)
 
     def sample(self, features: Index, then: SliceWork, asked: Any) -> Sums:
-        """Load values of sampled features into the slices, apply `then`, and add up its sums."""
+        """Load values of sampled features into slices, apply `then`, and return its total.
+
+        `asked` is the argument of `then`.
+        """
         sites = self._sites(self.data.jobs(features))
         state = Sampling(Values(np.float32), self.data.rows, self.marks.rows, asked)
         self._held, (self._block, sums) = self.data.update(
@@ -217,9 +221,9 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def _here(self) -> SiteValues:
-        """Slices, up to date, on the present runtime of the reader.
+        """Handle of the slices, after pending removals, on the reader's current runtime.
 
-        They move to this process if the features have moved there.
+        Slices move to this process if the features have moved there.
         """
         self.settle()
         if self._held is None:
@@ -267,7 +271,7 @@ class LandmarkSum(AbstractFeatureSum):
         return self._block if self._leaving is None else self._without(self._leaving[0])
 
     def _without(self, features: Index) -> Slice:
-        """Slice of the landmarks after removal of `features`, from their values at landmarks."""
+        """Slice that contains only the landmarks, after removal of `features`."""
         assert self._ends is not None, "there are many slices"
         assert self._block is not None, "slices have begun"
         of, ends = self._ends
@@ -287,7 +291,7 @@ class LandmarkSum(AbstractFeatureSum):
         return self._leaving is not None
 
     def settle(self, then: SliceWork | None = None, asked: Any = None) -> Sums:
-        """Subtract removed features in all slices, apply `then`, and add up its sums.
+        """Subtract removed features in all slices, apply `then`, and return its total.
 
         `asked` is the argument of `then`.
         """
@@ -301,7 +305,7 @@ class LandmarkSum(AbstractFeatureSum):
     # -- features ------------------------------------------------------------------------------
 
     def start(self, features: Index, taken: Any) -> None:
-        """Begin with `features`, those that vary; `taken` is the result of `first_pass`."""
+        """Begin with the features that vary; `taken` is the result of `first_pass`."""
         if self.chosen.is_everyone:
             self.restart(features)
         elif len(self._sites()) > 1:
@@ -316,7 +320,7 @@ class LandmarkSum(AbstractFeatureSum):
         self._renew(anew=True)
 
     def add(self, features: Index) -> None:
-        """Add features by their values, one block at a time."""
+        """Add features to the sum; their values are read one block at a time."""
         for Z in self.data.map_blocks(Values(), self.data.jobs(features)):
             self._renew(values=Z)
 
@@ -363,11 +367,11 @@ class LandmarkSum(AbstractFeatureSum):
         then: SliceWork | None = None,
         asked: Any = None,
     ) -> Sums:
-        """Change the sums of slices (see `Renewal`) by `features`, or by given sums or values.
+        """Change the sums in slices by `features`, or by given sums or values (see `Renewal`).
 
         `features` are read and subtracted. If `anew`, slices are reset first, so that they contain
         only `features`. Afterwards slices apply `then` to the argument `asked`; returns its sums,
-        added up.
+        added up over slices.
         """
         summed = LandmarkSums(self.chosen.rows, self._directions)
         jobs: list[Job] = []

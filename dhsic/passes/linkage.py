@@ -25,15 +25,15 @@ TILES = 4
 class LinkageWithLead(AbstractByTile):
     """Pass that computes the squared correlation of c features with a lead variant, (c,).
 
-    Each is computed from the samples with a value of both; NaN if one of them does not vary in
-    these.
+    Only samples with values of both variants are used; the result is NaN if either is constant in
+    these samples.
 
     Attributes
     ----------
     lead : (m,)
         Values of the lead variant, 0 if missing.
     present : (m,)
-        Whether a value is not missing.
+        Whether the lead variant has a value.
     """
 
     lead: Float
@@ -62,7 +62,7 @@ class LinkageWithLead(AbstractByTile):
 
 @dataclass(frozen=True, slots=True)
 class _Values(AbstractByTile):
-    """Pass that returns the values of features, 0 if missing, and whether they are present."""
+    """Pass that returns the values of features, 0 if missing, and 1 where present, (c, 2, m)."""
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Array]]:
         return tile_height(m), lambda tile: np.stack(_present(tile), axis=1)
@@ -72,7 +72,7 @@ class _Values(AbstractByTile):
 
 
 def _present(tile: Tile) -> tuple[Float, Float]:
-    """Values of a tile (c, m), 0 if missing, and 1 where they are present, else 0."""
+    """Values of a tile, 0 if missing, and indicators, 1 where a value is present; (c, m) each."""
     mask = missing_mask(tile.raw, tile.missing_code)
     missing = np.zeros(tile.raw.shape, dtype=bool) if mask is None else mask
     return np.where(missing, 0.0, tile.raw.astype(np.float64)), (~missing).astype(np.float64)
@@ -83,7 +83,7 @@ def linkage_with(
 ) -> Float:
     """Squared correlations of `features` (ascending) with the feature `lead`, (n,).
 
-    All samples are used that have a value of both.
+    Each correlation uses the samples with values of both features.
     """
     every = np.union1d(features, [lead])
     with single_blas_thread():

@@ -237,7 +237,7 @@ class AbstractLowRankScorer(AbstractScorer):
                 self._projected = 0
 
     def _by_values(self, state: RoundState, S: Index, *, aloud: bool) -> Float:
-        """Compute gains of S in a pass over their values."""
+        """Compute gains of the features S in a pass over their values."""
         jobs = self._data.jobs(S, scaled=not self._are_codes)
         score = ScoreLowRank(state, self._choices.standardize)
         return self._data.scores(score, jobs, aloud=aloud)
@@ -254,7 +254,7 @@ class AbstractLowRankScorer(AbstractScorer):
 
     @abstractmethod
     def _fit(self, sigma: float) -> Any:
-        """Compute low-rank directions of the round's base matrices, for the bandwidth sigma."""
+        """Fit low-rank directions to the base matrices of the round's kernel at sigma."""
 
     @abstractmethod
     def _along(self, found: Any, S: Index, *, anew: bool) -> Any:
@@ -267,7 +267,7 @@ class AbstractLowRankScorer(AbstractScorer):
 
     @abstractmethod
     def _scored(self, state: Any, S: Index) -> tuple[Float, int]:
-        """Compute gains of S, (s,), and the highest order of the power series that was used."""
+        """Compute gains of the features S, (s,), and the highest order of the power series used."""
 
     @abstractmethod
     def _certify(self, state: Any, S: Index, n: int) -> Certificate:
@@ -345,8 +345,8 @@ class LowRankScorer(AbstractLowRankScorer):
     ) -> tuple[Along, Sums]:
         """Compute the leading eigenvectors of ``A = W o K``, and store them in the slices.
 
-        They replace the directions of the fit `found`, and are at most `most`. S are the features
-        of the round. `multiplied` is the number of leading directions whose pairwise products
+        At most `most` eigenvectors replace the directions of the fit `found`. S are the features of
+        the round. `multiplied` is the number of leading directions whose pairwise products
         approximate the coefficients of even powers in later rounds. Returns A along these
         directions, and the sums over all slices.
         """
@@ -376,7 +376,7 @@ class LowRankScorer(AbstractLowRankScorer):
         return self._weighed(along, sums)
 
     def _looking_at(self, S: Index, along: Along, block: Slice) -> Along:
-        """Add to `along` the positions of the sampled features of S, and the block's check rows."""
+        """Return `along` with the positions of sampled features of S, and the check rows."""
         features, is_there = self._sampled(S)
         sampled = self.sum.sampled if is_there else features
         assert sampled is not None, "slices have the sample"
@@ -418,7 +418,7 @@ class LowRankScorer(AbstractLowRankScorer):
         """Lowest order of the power series that is accurate enough for nearly all features of S.
 
         At the highest order it need only be accurate enough for half of them (see `NEARLY_ALL`,
-        `MOST`). Returns 0 if no order is.
+        `MOST`). Returns 0 if no order is accurate enough.
         """
         kernel = self._choices.kernel
         highest = highest_order(kernel, S.size, self._data.scaling.std.size)
@@ -443,9 +443,10 @@ class LowRankScorer(AbstractLowRankScorer):
         return gains, order
 
     def _by_numbers(self, state: Weighed, S: Index) -> tuple[Float, Mask, int]:
-        """Gains of S from their projections, a mask of the accurate ones, and the series order.
+        """Gains of features S from projections, a mask of the accurate ones, and the order.
 
-        Results are cached, because both the certificate and the round use them.
+        The order is that of the power series. Results are cached, because both the certificate and
+        the round use them.
         """
         if self._asked_of is not None and self._asked_of[0] is state:
             return self._asked_of[1]
@@ -468,7 +469,11 @@ class LowRankScorer(AbstractLowRankScorer):
         self._numbers.keep(S, self._data.runtime)
 
     def _by_series(self, state: Weighed, S: Index) -> tuple[Float, int]:
-        """Gains of S from their values, each with the series order it needs; the highest order."""
+        """Compute gains of the features S from their values; return them and an order.
+
+        Each feature is scored by the power series up to the order that it needs; the highest of
+        these is returned.
+        """
         kernel, m, facts = self._choices.kernel, self._data.n_samples, self._data.facts(S)
         order = int(orders_for(kernel, state.sigma, facts, m).max())
         request = replace(self._forms(state), with_rows=order > LONGEST_LOW_RANK)

@@ -84,7 +84,7 @@ class Numbers(Movable):
 
     @property
     def n(self) -> int:
-        """How many numbers are stored per feature."""
+        """Number of values stored per feature."""
         return sum(stop - start for _, start, stop in self.parts)
 
     def of_strip(self, x: Array, samples: slice) -> Float:
@@ -99,7 +99,7 @@ class Numbers(Movable):
         return np.concatenate(products, axis=1, dtype=np.float64)
 
     def of_values(self, X: Array) -> Array:
-        """Compute the numbers, (c, n) float32, of standardised features X (c, m)."""
+        """Compute the numbers to store, (c, n) float32, from standardised features X (c, m)."""
         strips = slices(X.shape[1], SAMPLES)
         return np.asarray(sum(self.of_strip(X[:, s], s) for s in strips), dtype=np.float32)
 
@@ -140,7 +140,7 @@ class Project(AbstractByTile):
         return PROJECTED, lambda tile: in_half(self._of_tile(tile, strips))
 
     def _of_tile(self, tile: Tile, strips: list[slice]) -> Float:
-        """Numbers of a few features, in float64.
+        """Numbers of the few features of a tile, (c, n) float64.
 
         They are summed over slices of the samples, which fit in the cache.
         """
@@ -203,7 +203,8 @@ class Projection:
     ) -> Callable[[Array], Float]:
         """Create the function that computes gains (c,) from the stored numbers in a round.
 
-        `core` is ``P' A P`` and `even` is ``B' c``, both by base.
+        By base matrix, `core` is ``P' A P`` for the directions P of features, and `even` is ``B'
+        c`` for the diagonal correction c (see the module docstring).
         """
         forms = {base: np.linalg.eigh(matrix) for base, matrix in core.items()}
         places, evens = self._places, self._even
@@ -236,7 +237,7 @@ def stacked(parts: Sequence[Array]) -> Array:
 
 
 def numbers_of(kernel: AbstractKernel, order: int) -> int:
-    """Maximum count of numbers per feature, for the power series up to `order`."""
+    """Maximum number of values stored per feature, for the power series up to `order`."""
     return Numbers.supposed(kernel, order, 1).n
 
 

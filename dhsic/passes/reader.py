@@ -75,7 +75,7 @@ from dhsic.sources.views import ChecksummedSource, ScaledSource
 #: Maximum stored bytes of all features (packed if possible) at which they are loaded at the start,
 #: into memory if the budget allows.
 COMPACT_BYTES = 512 << 20
-#: Minimum ratio of stored features to survivors for compaction.
+#: Minimum ratio of stored features to surviving features for compaction.
 COMPACTING = 2
 #: Number of features whose sizes are computed at a time.
 AT_A_TIME = 1 << 17
@@ -91,8 +91,9 @@ class Reporter(Protocol):
 def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
     """Whether `n_features` of the `n_stored` features now read should be stored separately.
 
-    All features are, if their `n_bytes` are at most `COMPACT_BYTES`; fewer features are, if they
-    are at most half of the stored ones. Only sizes count, so that resumed runs decide alike.
+    All features are stored separately if their `n_bytes` are at most `COMPACT_BYTES`; fewer
+    features, if they are at most half of the stored ones. The decision uses sizes only, so that
+    resumed runs decide alike.
     """
     if n_features == n_stored:
         return n_bytes <= COMPACT_BYTES
@@ -103,8 +104,9 @@ class AbstractReader(ABC):
     """Reader of features, by their numbers in the whole source, wherever they are stored now.
 
     `rows` (m,) are the indices of the samples of the run, in order (None: all samples). `memory` is
-    the budget in bytes for survivors in memory (default `COMPACT_BYTES`), for this process and for
-    every worker of a cluster. Survivors that exceed it go to scratch; results are the same.
+    the budget in bytes for surviving features in memory (default `COMPACT_BYTES`), for this process
+    and for every worker of a cluster. Surviving features that exceed it go to scratch files;
+    results are the same.
     """
 
     def __init__(
@@ -120,7 +122,7 @@ class AbstractReader(ABC):
         self.room = COMPACT_BYTES if memory is None else memory
         #: All features in memory, if they were loaded before the first pass (`Reader.load_here`).
         self.loaded: MemorySource | None = None
-        #: Features that `source` contains, ascending, if survivors were stored separately; None if
+        #: Features that `source` contains, ascending, if features were stored separately; None if
         #: it contains all features.
         self.held: Index | None = None
         self.scratch: AbstractScratch | None = None  # storage of `source`, if it is scratch
@@ -161,7 +163,7 @@ class AbstractReader(ABC):
     def _update(
         self, held: SiteValues | None, step: AbstractStep, sites: Sites, state: Any
     ) -> tuple[SiteValues, Any]:
-        """Execute `update` on the runtime, or record its cost; subclasses implement this."""
+        """Implement `update`: run the step on the runtime, or record its cost."""
 
     def update(
         self, held: SiteValues | None, step: AbstractStep, sites: Sites, state: Any
@@ -216,13 +218,13 @@ class AbstractReader(ABC):
 
     @property
     def rescales(self) -> bool:
-        """Whether the scaling is not the plain one of the values, but weighted or changed."""
+        """Whether scaling depends on more than a feature's values: weights, columns, blocks."""
         has_weights = self.p is not None
         return has_weights or self.columns is not None or self.block_scaling is not None
 
     @property
     def is_balanced(self) -> bool:
-        """Whether features are weighted by their blocks."""
+        """Whether features are scaled so that all joined matrices (blocks) have the same weight."""
         return self.block_scaling is not None and self.block_scaling.balance
 
     @property

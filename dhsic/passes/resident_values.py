@@ -1,8 +1,8 @@
 """Results of a pass that stay on the workers that computed them, and functions applied to them.
 
 Neighbouring jobs of a pass form a *site* (`dhsic.runtime.base`). Its results, a few numbers per
-feature, stay on the worker that read the features, until the survivors move to the client process.
-A query returns only its own results; surviving features are sent as bit masks.
+feature, stay on the worker that read the features, until the surviving features move to the client
+process. A query returns only its own results; surviving features are sent as bit masks.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ConcatenateResults(AbstractStep):
 
 @dataclass(frozen=True, slots=True)
 class SelectFeatures(ConcatenateResults):
-    """Step of a site that drops the values of all features but some."""
+    """Step of a site that keeps the values of given features only, and drops the others."""
 
     def finish(
         self, value: Array, total: Any, told: Any, state: Any, each: Each
@@ -66,7 +66,7 @@ class ResidentValues:
     def keep(self, S: Index, runtime: AbstractRuntime) -> None:
         """Drop the values of features not in S, if they are at least half of all.
 
-        `runtime` is the current runtime: local threads if the survivors have moved to this process.
+        `runtime` is the current runtime: local threads if the features have moved to this process.
         """
         if 2 * S.size <= self.features.size:
             positions_by_site = self._places(S)

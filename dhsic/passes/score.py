@@ -41,7 +41,7 @@ ORDINARY = FeatureStats(np.ones(1), np.ones(1), np.zeros(1))
 
 @dataclass(frozen=True, slots=True)
 class Score(AbstractByTile):
-    """Gains of features by an engine, (c,), computed on `device` (None: the CPU)."""
+    """Pass that computes gains of features by an engine, (c,), on `device` (None: the CPU)."""
 
     engine: AbstractEngine
     state: Any
@@ -83,7 +83,7 @@ def scoring_cost(
 
 @dataclass(frozen=True, slots=True)
 class ScoreLowRank(AbstractByTile):
-    """Gains of features by low-rank matrices, (c,).
+    """Pass that computes gains of features by low-rank matrices, (c,).
 
     If all values are genotypes, jobs are sent without scaling, which would be most of their size:
     tasks compute it from the counts of the codes.

@@ -93,7 +93,7 @@ def is_rough(record: Mapping[str, Any]) -> bool:
 
 
 class ScoreReuse:
-    """Gains of an earlier round of a run that later rounds reuse, as long as `survival` allows."""
+    """Gains of an earlier round, which later rounds reuse as long as the expected loss allows."""
 
     def __init__(self, survival: ExpectedLoss) -> None:
         self._expected_loss = survival
@@ -123,7 +123,7 @@ class ScoreReuse:
     def gains(
         self, question: ScoringProblem, data: AbstractReader, S: Index, n: int
     ) -> Gains | None:
-        """Compute gains of S, accurate enough to rank the n largest, and a record.
+        """Compute gains of the features S, accurate enough to rank the n largest, and a record.
 
         Removed features are ordered by these gains. Returns None if all features must be scored
         exactly.
@@ -146,9 +146,9 @@ class ScoreReuse:
     def _update_gains(
         self, question: ScoringProblem, before: FirstOrderForm, data: AbstractReader, S: Index
     ) -> tuple[Float, float]:
-        """Update the stored gains for the change of B since `before`; return them and their error.
+        """Update the stored gains for the change of B since `before`; return gains and error.
 
-        The error is the standard deviation per mean square of a feature.
+        The error is the standard deviation of gains, divided by the mean square of a feature.
         """
         m = question.n_samples
         place = self._buffer.array("change", (m, m), np.float32)
@@ -221,7 +221,11 @@ class ScoreReuse:
 
 @dataclass(frozen=True, slots=True)
 class Change(AbstractByTile):
-    """Pass that computes the change of first-order gains of features since round u, (c,)."""
+    """Pass that computes the change of first-order gains of features, (c,), since round u.
+
+    Round u is the last one that scored all features (see the module docstring); `form` is the
+    change of B.
+    """
 
     form: LowRankQuadratic
     device: str | None = field(default_factory=wanted_device)

@@ -50,7 +50,7 @@ class Choices:
 
 
 class AbstractScorer(ABC):
-    """Computes the gain of removing each candidate."""
+    """Strategy that computes the gain of removing each candidate."""
 
     sum: AbstractFeatureSum  # statistic of the surviving features
 

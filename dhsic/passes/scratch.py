@@ -1,6 +1,6 @@
 """Scratch: temporary files of surviving features that do not fit in memory.
 
-The tasks that read the survivors also write them to scratch, packed if possible. A chunk has a
+The tasks that read these features also write them to scratch, packed if possible. A chunk has a
 quarter of the features that a task reads at once, and a checksum. In one process scratch is an
 unnamed file, which the operating system removes when the process ends. On a cluster every chunk is
 a file in the folder that the runtime shares with its workers, and is removed with that folder.
@@ -47,7 +47,7 @@ class UnwritableError(Exception):
 
 
 class AbstractScratch(ABC):
-    """Storage of survivors, in numbered chunks."""
+    """Storage of surviving features in temporary files, in numbered chunks."""
 
     @abstractmethod
     def write(self, number: int, data: bytes) -> None:
@@ -159,9 +159,9 @@ def scratch_in(place: Path, *, shared: bool) -> AbstractScratch:
 
 
 class ScratchSource(AbstractSurvivors):
-    """Source of the survivors in scratch, with `chunk` features per chunk.
+    """Source that reads surviving features from scratch, with `chunk` features per chunk.
 
-    Every process that reads them caches up to `memory` bytes of chunks.
+    Every process that reads the features caches up to `memory` bytes of chunks.
     """
 
     def __init__(

@@ -236,7 +236,11 @@ def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tup
 def _coded(
     codes: Codes, directions: Directions, alike: Alike, judge: Judge
 ) -> tuple[Scaling, Features, Index]:
-    """Return the same as `_features`, for genotype codes, from sums over samples of each code."""
+    """Measure a tile of genotype codes; return its scaling, varying features and their positions.
+
+    The results equal those of `_features`; they are computed from sums over the samples of each
+    code.
+    """
     sums, counts = _sums_over_levels(codes, directions, alike)
     counts, stride = np.rint(counts), -(-codes.raw.shape[1] // MEDIAN_SAMPLES)
     scaling = scaling_of(counts, standardize=judge.standardize)
@@ -328,8 +332,8 @@ def _set_categories(
 ) -> None:
     """Replace the results of categorical features by those of unordered levels, in place.
 
-    The pass reads their codes as numbers, which gives the same p-value for two levels. Categories
-    have neither a width nor a shape.
+    The pass reads their codes as numbers, which gives the same p-value for two levels. The width
+    and the shape of an effect are not defined for categories: they become NaN and 0.
     """
     for place, feature in enumerate(features.tolist()):
         if feature not in source.levels or judge.criterion is None:

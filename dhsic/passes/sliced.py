@@ -67,11 +67,11 @@ def answer(known: Slice, question: Callable[[Slice, Any], Any], state: Any) -> A
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """Change of the sums that slices contain, in one of three ways.
+    """Change of the sums that slices of the samples contain, in one of three ways.
 
-    They are set to given `sums`; or the products of joining features `values` are added; or those
-    of features that the step reads are subtracted. If slices are reset, they contain only the
-    features read.
+    The sums are set to given `sums`; or products of joining features, with the given `values`, are
+    added; or products of the features that the step reads are subtracted. If slices are reset, they
+    contain only the features read.
     """
 
     summed: LandmarkSums  # pass that sums over the features read
@@ -83,7 +83,7 @@ class Renewal:
     asked: Any = None  # argument of the function that slices evaluate afterwards
 
     def of(self, value: Slice | None, total: InnerProducts | None, some: slice) -> InnerProducts:
-        """Compute the new sums of a slice, the samples `some`; `value` is the old slice.
+        """Compute the new sums of a slice, the samples `some`; `value` is the old slice, if any.
 
         `total`, the sum over the features read, may be overwritten.
         """
@@ -123,7 +123,7 @@ class AbstractReadingStep(AbstractStep):
 
     @abstractmethod
     def changed(self, value: Slice | None, total: Any, told: slice, state: Any) -> Slice:
-        """Return the changed slice; `total` is the sum over the pass, `told` the samples."""
+        """Return the changed slice; `total` is the sum over features read, `told` its samples."""
 
     def finish(
         self, value: Slice | None, total: Any, told: slice, state: Any, each: Each
@@ -211,7 +211,7 @@ class Forms:
 
     @staticmethod
     def of(held: HeldForms, sizes: Iterable[Mapping[int, Float]]) -> Forms:
-        """Create it from `held`, with norms from the sum of `HeldForms.sizes` over all slices."""
+        """Create the forms from `held`, with norms from the `HeldForms.sizes` of every slice."""
         every = [*sizes]
         total = {
             base: np.sum([slice_sizes[base] for slice_sizes in every], axis=0)
@@ -221,12 +221,12 @@ class Forms:
 
     @property
     def scale(self) -> float:
-        """Number that the entries of A are divided by: its largest norm over m."""
+        """Number by which the entries of A are divided: its largest norm over m."""
         return max(self.norms.values(), default=0.0) / self.held.n_samples or 1.0
 
 
 def sizes(known: Slice, asked: HeldForms) -> dict[int, Float]:
-    """Terms of the norms of A from a slice, by base (see `HeldForms.sizes`)."""
+    """Contribution of a slice to the norms ``||A||_F``, by base matrix (see `HeldForms.sizes`)."""
     return asked.sizes(known)
 
 

@@ -54,7 +54,7 @@ def lowrank_tile(m: int) -> int:
 
 
 def add_inner(left: InnerProducts, right: InnerProducts) -> InnerProducts:
-    """Add two results; the left one is overwritten."""
+    """Add two results (inner products and squared norms); the left one is overwritten."""
     for total, addend in zip(left, right, strict=True):
         np.add(total, addend, out=total)
     return left
@@ -135,7 +135,7 @@ class Ends:
         return Ends(raw, sums)
 
     def take(self, which: Index) -> Ends:
-        """Select some of the features."""
+        """Return the values of the features `which` only."""
         return Ends(self.raw[which], self.sums[which])
 
 
@@ -176,8 +176,8 @@ class LandmarkSums(AbstractAccumulation):
     """Pass that sums inner products of b landmarks and m samples, and squared norms, (m,).
 
     Inner products are (b + q, m): rows for the landmarks, then rows for q weighted sums of samples,
-    with weights `directions` (m, q) float32. If the samples are a slice, values at landmarks and
-    weighted sums are given by `ends`, and the tags of features are their positions in it.
+    with weights `directions` (m, q) float32. If the samples are a slice, `ends` gives the values at
+    landmarks and the weighted sums of the features, whose tags are their positions in `ends`.
     """
 
     landmarks: Index

@@ -1,9 +1,9 @@
 """Sums over a set of features, updated as they leave or join: `AbstractFeatureSum`.
 
 Removed features are subtracted from the statistic G of all samples. This loses digits, so G is
-recomputed when an eighth of the features is left, which begins a new *epoch*; survivors are
-compacted at the same time. Both depend on the sizes of S alone, so a resumed run repeats them and
-gets the same bits.
+recomputed when an eighth of the features is left, which begins a new *epoch*; the features that are
+left are compacted at the same time. Both depend on the sizes of S alone, so a resumed run repeats
+them and gets the same bits.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ class AbstractFeatureSum(ABC):
 
     @abstractmethod
     def add(self, features: Index) -> None:
-        """Add features (ascending) that join in the same round; results have identical bits."""
+        """Add features (ascending) that join in the same round.
+
+        Repeating the same additions gives a sum with identical bits.
+        """
 
     @abstractmethod
     def remove(self, features: Index) -> None:
@@ -152,7 +155,7 @@ class SquareSum(AbstractFeatureSum):
     def remove(self, features: Index) -> None:
         """Subtract the contributions of features from the sums.
 
-        They are computed from the values if the features are few, else from their statistic.
+        They are computed from the values if there are few features, else by a pass that sums them.
         """
         if features.size > FEW_LEAVING:
             self._upper -= self._sum(features)

@@ -1,4 +1,4 @@
-"""Survivors, the features that remain in a run: where they are stored, and in which format.
+"""Surviving features, those that remain in a run: where and in which format they are stored.
 
 Values among at most four consecutive integers are stored modulo 4 (`Form`), four to a byte.
 Decoding needs their minimum, which encoding determines. Packing takes 0.15 ns per value and
@@ -52,7 +52,7 @@ Span = tuple[int, int]
 
 
 class Location(Enum):
-    """Place where survivors are stored."""
+    """Place where surviving features are stored."""
 
     MEMORY, HOME, SCRATCH, STORED = "memory", "memory of this process", "scratch", "the store"
 
@@ -238,7 +238,7 @@ def imputed_among(source: AbstractSource, features: Index) -> Array | None:
 
 
 def _some(imputed: Array | None, which: Index) -> Array | None:
-    """Entries `which` of a mask that may be None."""
+    """Entries `which` of a mask; None if there is no mask."""
     return None if imputed is None else np.asarray(imputed[which])
 
 

@@ -81,7 +81,10 @@ class WeightedSource:
         return scaling
 
     def sample_statistic(self) -> Statistic:
-        """``sum_j x_j x_j'`` for at most about `MEDIAN_SAMPLES` equally spaced samples."""
+        """Statistic ``sum_j x_j x_j'`` of all features for some samples, with equal weights.
+
+        They are at most about `MEDIAN_SAMPLES` equally spaced samples.
+        """
         rows_in_use = self._all.rows
         rows = np.arange(self.n_samples) if rows_in_use is None else rows_in_use
         sampled_reader = self._all.copy_unread(rows=rows[:: -(-self.n_samples // MEDIAN_SAMPLES)])
@@ -164,9 +167,9 @@ class WeightedSource:
 
 @dataclass(frozen=True, slots=True)
 class Spreads(AbstractPass):
-    """Pass that computes ``2 (x_j o x_j)' A 1 - 2 x_j' A x_j`` of features, (c,).
+    """Pass that computes ``2 (x_j o x_j)' A 1 - 2 x_j' A x_j`` for every feature x_j, (c,).
 
-    `forms` is A as a quadratic form, `row_sums` is ``A 1``.
+    `forms` is the matrix A (m, m) as a quadratic form, `row_sums` is ``A 1``.
     """
 
     forms: Any
@@ -179,7 +182,10 @@ class Spreads(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class Projections(AbstractSum):
-    """Pass that sums ``omega_kj x_j`` over weighted features, (n_directions, m)."""
+    """Pass that sums ``omega_kj x_j`` over weighted features x_j (m,), (n_directions, m).
+
+    omega_k are random directions of feature space, which `seed` determines.
+    """
 
     seed: int
     n_directions: int
@@ -198,7 +204,10 @@ class Projections(AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class Pulls(AbstractPass):
-    """Pass that computes ``sum_k omega_kj <B_k, x_j>`` of features, (c,)."""
+    """Pass that computes ``sum_k omega_kj <B_k, x_j>`` for every feature x_j, (c,).
+
+    omega_k are the random directions of `Projections` with this seed; B is (n_directions, m).
+    """
 
     seed: int
     B: Float
@@ -212,7 +221,7 @@ class Pulls(AbstractPass):
 
 
 def _chunks(blocks: Iterator[Tile]) -> Iterator[Tile]:
-    """Split blocks into tiles of features that share a random generator; tags: feature numbers."""
+    """Split blocks into tiles of features with the same random generator, by their tags."""
     for block in blocks:
         edges = np.flatnonzero(np.diff(block.tags // CHUNK)) + 1
         for a, b in pairwise([0, *edges.tolist(), len(block.raw)]):

@@ -200,7 +200,10 @@ def plan_of(
 
 
 def limits_of(runtime: AbstractRuntime, worker_memory: int | None) -> WorkerMemory | None:
-    """Memory limit of a worker: `worker_memory` if set, else the limit that the cluster reports."""
+    """Memory limit of a worker: `worker_memory`, or if None the limit that the cluster reports.
+
+    Returns None if there is no cluster.
+    """
     if not runtime.is_remote:
         return None
     tightest = runtime.tightest() if worker_memory is None else None
@@ -224,7 +227,7 @@ def _besides(run: SelectionRun, n_runs: int, asked_by: str) -> Iterator[str]:
 
 
 def _of_machines(run: SelectionRun, *, is_measured: bool) -> Iterator[str]:
-    """Yield assumptions about workers, about other machines, and about data that do not exist."""
+    """Yield assumptions about workers, about other machines, and about planned (missing) data."""
     if run.runtime.is_remote:
         each = threads_of(run.runtime)
         threads = (
@@ -241,7 +244,7 @@ def _of_machines(run: SelectionRun, *, is_measured: bool) -> Iterator[str]:
 
 
 def bytes_of(amount: int | str | None) -> int | None:
-    """Parse an amount of memory in bytes; InputError if it is not one."""
+    """Parse an amount of memory, in bytes or as text; InputError if it is invalid."""
     if not isinstance(amount, str):
         BYTES("memory", amount)
         return None if amount is None else int(amount)

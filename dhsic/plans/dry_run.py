@@ -1,9 +1,9 @@
 """Dry run: executes the algorithm of a run on sizes alone, and counts its passes over the data.
 
 Sizes alone decide which rounds there are, when a sum over features restarts, which blocks a pass
-reads in which jobs, and when and where survivors are copied. So the dry run executes the same code
-as the run, but a pass returns a `PlaceholderArray`, and its cost is recorded as a `Step`. Outcomes
-that depend on the data are assumed (`dhsic.plans.plan_assumptions`).
+reads in which jobs, and when and where the surviving features are copied. So the dry run executes
+the same code as the run, but a pass returns a `PlaceholderArray`, and its cost is recorded as a
+`Step`. Outcomes that depend on the data are assumed (`dhsic.plans.plan_assumptions`).
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class PlaceholderArray(NDArrayOperatorsMixin):
 
 @dataclass(frozen=True, slots=True)
 class AllVary:
-    """Scaling of features in a dry run: no feature is constant."""
+    """Assumed scaling of features in a dry run: no feature is constant."""
 
     constant: Mask
     std: float = 1.0
@@ -168,7 +168,7 @@ class CountedSource(AbstractSource):
 
 @dataclass(eq=False)
 class DryRun:
-    """Record of a dry run: steps, rounds, bytes read and moves of survivors."""
+    """Record of a dry run: steps, rounds, bytes read, and moves of surviving features."""
 
     steps: list[Step] = field(default_factory=list)
     sizes: list[int] = field(
@@ -330,7 +330,8 @@ class CountingReader(AbstractReader):
     def _decoded(self, n_bytes: int) -> int:
         """Number of bytes that are decoded to read `n_bytes` of values.
 
-        After the survivors were copied, these are bytes of the copy; 0 if the copy fits in memory.
+        After the surviving features were copied, these are bytes of the copy; 0 if the copy fits in
+        memory.
         """
         moves = self._dry.moves
         if not n_bytes or self.held is None or not moves:

@@ -82,7 +82,7 @@ class AssumedScoringProblem:
 
 @dataclass(frozen=True)
 class AssumedEngine(AbstractEngine):
-    """Engine with `n_products` per feature, which leaves a fraction `open` of them undecided."""
+    """Engine with `n_products` per feature, which leaves a fraction `open` undecided."""
 
     n_products: int
     dtype: str = "float32"
@@ -132,7 +132,7 @@ class AssumedEngines:
 
     @staticmethod
     def leaving(dry: DryRun, question: ScoringProblem, *how: Any) -> Any:
-        """Create the replacement for `RemovalEngines`; arguments after `dry` are the same."""
+        """Create the replacement for `RemovalEngines`, which takes the arguments after `dry`."""
         return AssumedEngines(dry, AssumedScoringProblem(question.kernel, question.n_samples), *how)
 
     def first(self, facts: FeatureStats, *_: Any) -> AssumedEngine:
@@ -216,9 +216,9 @@ class AssumedLowRankScorer(AbstractLowRankScorer):
         return gains, 1
 
     def _weigh(self, S: Index, finding: float) -> None:
-        """Record the cost of weighing a low-rank round on slices of the samples.
+        """Record the cost of `dhsic.lowrank.directions.weigh` on slices, for the features S.
 
-        `finding` is the cost of finding its directions.
+        `finding` is the cost of finding the directions of the round, which is added.
         """
         features, is_there = self._sampled(S)
         weighing = WEIGHING * self._n_entries + CERTIFYING * self._data.n_samples * features.size
@@ -264,7 +264,10 @@ class AssumedScoreReuse:
     def gains(
         self, question: AssumedScoringProblem, data: AbstractReader, S: Index, n: int
     ) -> tuple[Array, dict[str, Any]] | None:
-        """Reused scores of S, some of which are computed again; None if all must be computed."""
+        """Gains of the features S, reused from an earlier round; None if all must be computed.
+
+        The cost of recomputing some of them is recorded.
+        """
         if not self._left:
             return None
         self._left -= 1
@@ -277,5 +280,5 @@ class AssumedScoreReuse:
         return gains, {}
 
     def keep(self, _: AssumedScoringProblem, S: Index, *__: Any) -> None:
-        """Keep the scores of a round."""
+        """Record that the gains of a round over the features S are kept for later rounds."""
         self._left = ROUNDS_KEPT if S.size > LEAST_KEPT else 0

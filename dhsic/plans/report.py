@@ -41,7 +41,7 @@ class Stored:
 
     @staticmethod
     def of(source: AbstractSource, m: int) -> Stored:
-        """Inspect a source; reads metadata only."""
+        """Describe a source, of which m samples are used; reads metadata only."""
         d, itemsize = source.n_features, np.dtype(source.dtype).itemsize
         blocks = source.blocks(block_width(m, d, itemsize))
         widest = max(source.stored_width(block) for block in blocks)
@@ -126,7 +126,7 @@ class Plan:
         return None if self.work is None else self.work.bytes_read[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Dictionary of plain values, for JSON."""
         work = self.work
         rounds = work and {
             "count": len(work.sizes),
@@ -174,7 +174,7 @@ class Plan:
         )
 
     def _repr_html_(self) -> str:
-        """HTML table of the facts and expected times, followed by folded assumptions."""
+        """HTML table of the plan and expected times, followed by a folded list of assumptions."""
         body = "".join(row(label, told) for label, told in rows(self))
         timed = "".join(row(time, f"on {where}", number=True) for time, where in times(self))
         timed = f"<tbody>{timed}</tbody>" if timed else ""
@@ -187,7 +187,7 @@ class Plan:
 
 
 def _totals(work: Work) -> dict[str, Any]:
-    """Totals over the steps, in both scenarios: low rank meets its tolerance, or does not."""
+    """Totals over the steps, in pairs: if low rank meets its tolerance, and if it does not."""
     flops = {
         name: work.both(attrgetter(name)) if work.is_timed else None
         for name in ("float32", "float64")

@@ -82,7 +82,7 @@ class Work:
 
     least: DryRun  # if low rank meets its tolerance
     most: DryRun  # if it does not; otherwise the same
-    survivors: str  # where the survivors are kept, as text for the report
+    survivors: str  # where surviving features are kept, as text for the report
     assumed: tuple[str, ...]  # assumptions about the data
     is_timed: bool = True  # False for kernels and criteria of unknown cost
 
@@ -92,12 +92,12 @@ class Work:
         return self.least.sizes
 
     def both(self, of: Callable[[Step], Any]) -> list[Any]:
-        """Totals of the quantity `of` over the steps, in both scenarios."""
+        """Total of the quantity `of` over steps: if low rank meets its tolerance, and if not."""
         return [self.least.total(of), self.most.total(of)]
 
     @property
     def bytes_read(self) -> list[int]:
-        """Stored bytes read in both scenarios, as in the history of the run."""
+        """Stored bytes read in all rounds: if low rank meets its tolerance, and if not."""
         return [sum(self.least.bytes_read), sum(self.most.bytes_read)]
 
     @property
@@ -222,7 +222,10 @@ def _gone_through(
 
 
 def _read_again(data: CountingReader, most: int, S: Index) -> bool:
-    """Record reading the features for the re-ranking, if at most `most` remain."""
+    """Record that the features S are read for the re-ranking, if they are at most `most`.
+
+    Returns whether they are read.
+    """
     if S.size > most or S.size < 2:
         return False
     m = data.n_samples
@@ -242,12 +245,12 @@ class PlannedState:
         self._stays = np.ones(every.max(initial=-1) + 1, dtype=bool)
 
     def removal(self, n: int) -> Removal:
-        """Removal of the next n features."""
+        """Return the removal of the next n features, without scores."""
         first = self.eliminated.size
         return Removal(self._order[first : first + n], np.empty(0), {})
 
     def after(self, gone: Index, *_: Any) -> PlannedState:
-        """Remove the features `gone` from the state, in place."""
+        """Remove the features `gone` from the state, in place; return the state."""
         self._stays[gone] = False
         self.survivors = self.survivors[self._stays[self.survivors]]
         self.eliminated = self._order[: self.eliminated.size + gone.size]
@@ -255,7 +258,7 @@ class PlannedState:
 
 
 class AbstractSizes:
-    """Base class of the dependence measures of a dry run, which know sizes only."""
+    """Base class of the dependence measures of a dry run, which use only sizes."""
 
     def __init__(
         self, dry: DryRun, choices: Choices, data: CountingReader, candidates: AbstractCandidates
@@ -277,14 +280,14 @@ class AbstractSizes:
 class PlannedRemovals(AbstractSizes):
     """Dependence measure for a dry run of Algorithm 1.
 
-    Of several similar rounds, which remove a small part of the candidates (`ALIKE`), it executes
-    one.
+    Rounds that each remove a small part of the candidates (see `ALIKE`) are similar; of these, only
+    one is executed, and counted several times.
     """
 
     def __init__(self, *of_run: Any, plan: EnginePlan, certificate: Certificate) -> None:
         super().__init__(*of_run)
         dry, choices, data = self._dry, self._choices, self._data
-        self._last = self.left.eliminated  # features removed in the last of a run of similar rounds
+        self._last = self.left.eliminated  # features removed in the last of several similar rounds
 
         def exact() -> ExactScorer:
             engines = partial(AssumedEngines.leaving, dry)
@@ -321,7 +324,7 @@ class PlannedRemovals(AbstractSizes):
         self._scorer = self._scorer.begin(self._features)
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
-        """Score S and remove n of its features; if rounds are similar, remove several times n."""
+        """Score the candidates S and remove n of them; for k similar rounds, remove k n of them."""
         self._scorer.gains(sigma, S, n)
         steps = self._dry.steps[self._n_before :]
         starts_anew = sum(step.n_features >= self._features.size for step in steps) > 1

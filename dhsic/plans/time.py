@@ -97,7 +97,7 @@ elements=100000000.0)
 
     @staticmethod
     def of(given: Any) -> Rates:
-        """Validate rates that were measured elsewhere.
+        """Validate rates that were measured elsewhere, and return them.
 
         Raises
         ------
@@ -197,7 +197,7 @@ class Terms:
     shared: float = 0.0
     #: Passes with fewer jobs than threads; more workers do not make them faster.
     narrow: float = 0.0
-    #: Handing out tasks.
+    #: Time for the scheduler to hand out tasks.
     scheduler: float = 0.0
     #: Delay until the first task of a pass runs.
     start: float = 0.0
@@ -257,7 +257,7 @@ class Setting:
         ]
 
     def joins(self, p: Step) -> list[int]:
-        """Number of tasks that add partial sums, on each level of the reduction tree."""
+        """Number of tasks that add partial sums, on each level of the tree that adds them."""
         return joins(len(self.shares(p))) if p.sum_bytes else []
 
     def _afar(self, p: Step) -> Terms:
@@ -293,7 +293,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Expected time of a run on `n_workers` threads, or on workers of `worker_threads` each."""
+    """Expected time of a run on threads, or on workers of a cluster, if `on_cluster`.
+
+    `n_workers` is their number; each worker has `worker_threads` threads.
+    """
 
     n_workers: int
     on_cluster: bool
@@ -315,5 +318,5 @@ class Expected:
 
 
 def _share(n_jobs: int, n_workers: int) -> float:
-    """Time of a pass on `n_workers` threads, relative to its time on one."""
+    """Time of a pass of `n_jobs` on `n_workers` threads, relative to its time on one thread."""
     return -(-n_jobs // n_workers) / n_jobs

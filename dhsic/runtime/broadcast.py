@@ -185,9 +185,9 @@ def fetched(result: Any) -> Any:
 class Broadcast:
     """Value sent to all workers: with each task, as a file, or as the result of a task.
 
-    Up to `small` bytes are sent with each task. Larger values become a file in `folder`. If that is
-    None, because workers cannot read files of this process, `send` turns the bytes into a Dask
-    future.
+    Up to `small` bytes are sent with each task. Larger values become a file in `folder`. If
+    `folder` is None, because workers cannot read files of this process, `send` turns the bytes into
+    a Dask future.
     """
 
     def __init__(

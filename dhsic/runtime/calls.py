@@ -42,6 +42,6 @@ class Call:
 
 
 def silence(topics: list[str], dask_scheduler: Any) -> None:
-    """Delete the stored events of some topics on the scheduler, which itself never deletes them."""
+    """Delete the stored events of `topics` on a scheduler, which would keep them forever."""
     for topic in topics:
         dask_scheduler._broker.truncate(topic)

@@ -35,7 +35,7 @@ from dhsic.sources import AbstractSource
 #: Errors raised when a scheduler does not answer.
 UNREACHABLE = (OSError, RuntimeError, ValueError)
 CONNECT = 15.0  # seconds that a scheduler may take to answer at first
-AVOIDED = 60.0  # seconds for which a worker that delayed a share gets no other share
+AVOIDED = 60.0  # seconds for which a worker that delayed a task gets no other task
 
 
 class Cluster(AbstractRuntime):
@@ -206,7 +206,7 @@ class Cluster(AbstractRuntime):
         return self._given_window or 2 * (self.n_workers if of_jobs else len(self.threads))
 
     def shares(self, source: AbstractSource, jobs: Jobs) -> list[tuple[str | None, range]]:
-        """Partition the jobs of a pass into tasks (worker, range of jobs); worker None: any one."""
+        """Partition the jobs of a pass into tasks (worker, range of jobs); None: any worker."""
         if source.pieces(()) is not None:  # a lazy source: one job per task
             return [(None, range(i, i + 1)) for i in range(len(jobs))]
         return self.shared_out(len(jobs), n_values(source, jobs))

@@ -61,7 +61,7 @@ class DaskRuntime(Cluster):
     scratch : path, optional
         Folder for states that are too large to be sent with every task, and for copies of the
         surviving features; by default the folder for temporary files. If workers cannot read it,
-        states are sent over the network, and survivors are not copied.
+        states are sent over the network, and features are not copied.
     timeout : float, optional
         Seconds to wait for a first worker, and for a scheduler that was lost; at the start at
         most `CONNECT` seconds to reach the scheduler.

@@ -102,7 +102,7 @@ class Map:
         ]
 
     def _landed(self, waiting: list[TaskAttempt]) -> Iterator[tuple[TaskAttempt, Any]]:
-        """Submit at most `window` tasks at a time; yield (task, result) pairs in order."""
+        """Submit tasks, a bounded number at a time; yield (task, result) pairs in order."""
         runtime, counted = self._runtime, time.monotonic()
         of_jobs = self._source.pieces(()) is not None
         try:
@@ -123,7 +123,7 @@ class Map:
         return Share(self._task, tuple(jobs[some.start : some.stop]), some.start, len(jobs))
 
     def _begin(self, flights: Sequence[TaskAttempt]) -> None:
-        """Submit tasks with a preferred worker together in one graph, and others one by one."""
+        """Submit the tasks: those with a preferred worker in one graph, others one by one."""
         self._pending.extend(flights)
         placed = [flight for flight in flights if flight.worker is not None]
         if placed:
@@ -138,7 +138,7 @@ class Map:
             path.unlink(missing_ok=True)
 
     def _of_copies(self) -> Iterator[Path]:
-        """Yield the remaining result files of this map, if any task was submitted repeatedly."""
+        """Yield the result files that this map has left, if any task was submitted repeatedly."""
         if self._has_copies:
             yield from self._runtime.folder.glob(f"result-{self._key}-*.pkl")
 
@@ -225,7 +225,8 @@ class Map:
     def _take(self, flight: TaskAttempt, halvings: int = 0) -> Iterator[tuple[TaskAttempt, Any]]:
         """Yield the result of a task; after a memory error, run its jobs alone and in parts.
 
-        A single job that needs too much memory is halved if the map is `divisible`.
+        A single job that needs too much memory is halved if the map is `divisible`. `halvings` is
+        the number of times that this was done before.
         """
         try:
             result = self._outcome(flight)
@@ -310,7 +311,7 @@ class Map:
                     raise
 
     def _brought(self, flight: TaskAttempt, ended: Future[Any]) -> Any:
-        """Return the result of the copy that finished first, whose future is `ended`."""
+        """Return the result of the copy of a task that finished first, whose future is `ended`."""
         del flight
         return self._result(ended)
 
@@ -337,7 +338,7 @@ class Map:
         return self._opened(result)
 
     def _opened(self, found: Any) -> Any:
-        """Return a result in this process; if the worker wrote it to a file, read the file."""
+        """Return the result itself; if the worker wrote it to a file (a parcel), read the file."""
         is_parcel = isinstance(found, Parcel) and found.path is not None
         self.traffic.got += found.n_bytes if is_parcel else sizeof(found)
         return fetched(found)

@@ -1,9 +1,10 @@
-"""Partition of the jobs of a pass into shares: runs of neighbouring jobs, one Dask task each.
+"""Partition of the jobs of a pass into shares: ranges of neighbouring jobs, one Dask task each.
 
 A task costs a scheduler about a millisecond and several messages between processes, so a pass has
-one share per worker process, executed by the threads of the worker. If a share would read more
-than `MOST_VALUES` per thread, a worker gets several shares: then less work is lost if a worker
-dies, and an adaptive cluster, which grows with the number of waiting tasks, gets more workers.
+one share per worker process, executed by the threads of the worker. If a share would read more than
+`MOST_VALUES` per thread, a worker gets several shares: then less work is lost if a worker dies, and
+an adaptive cluster, which grows with the number of waiting tasks, gets more workers.
+
 Results do not depend on the partition (`dhsic.runtime.tree_reduce`). The edges of shares are chosen
 so that few nodes of the reduction tree span two workers.
 """
@@ -18,7 +19,7 @@ from dhsic.sources import AbstractSource
 
 #: Approximate number of values that a thread reads in a task: 5 s in the slowest passes.
 MOST_VALUES = 1 << 32
-#: Number of shares whose tree nodes one task adds.
+#: Number of shares whose partial sums (tree nodes) one task adds.
 FAN = 4
 #: Edges of a share are rounded to tree nodes of at most 1/ALIGNED of its jobs.
 ALIGNED = 8
@@ -58,7 +59,7 @@ def _n_samples(source: AbstractSource, job: Job) -> int:
 
 
 def n_each(n_values: int, n_threads: int) -> int:
-    """Return the number of shares per worker in a pass over `n_values` matrix values.
+    """Return the number of shares (tasks) per worker in a pass over `n_values` matrix values.
 
     `n_threads` is the number of threads of all workers together.
     """
@@ -66,7 +67,7 @@ def n_each(n_values: int, n_threads: int) -> int:
 
 
 def joins(n_shares: int) -> list[int]:
-    """Return the number of tasks on each level of the tree that adds up `n_shares` results.
+    """Return the number of tasks on each level of the tree that adds the results of all shares.
 
     >>> joins(100), joins(1)
     ([25, 7, 2, 1], [])

@@ -2,9 +2,9 @@
 
 The results of n jobs are the leaves of a binary tree. Neighbours are added in pairs: node k of
 level l is the sum over jobs ``k 2^l`` to ``(k + 1) 2^l - 1``, as far as these exist. The tree
-depends on n alone. A worker with a run of neighbouring jobs adds the nodes inside this run, which
-leaves at most two nodes per level. The process that receives the nodes of all runs adds them. If
-jobs arrive in order, at most one node per level is in memory.
+depends on n alone. A worker with a range of neighbouring jobs adds the nodes inside this range,
+which leaves at most two nodes per level. The process that receives the nodes of all ranges adds
+them. If jobs arrive in order, at most one node per level is in memory.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ class Tree:
         self.nodes[level, number] = found
 
     def take(self, nodes: dict[Place, Any]) -> None:
-        """Insert nodes whose arrays must not be modified, because other tasks may still read them.
+        """Insert the nodes of another task without changing their arrays.
 
-        Left operands are copied before results are added to them in place.
+        Other tasks may still read these arrays, so left operands are copied before results are
+        added to them in place.
         """
         for place, node in nodes.items():
             is_left = not place[1] % 2
@@ -82,7 +83,7 @@ def total(add: Add, results: Iterable[Any], n: int) -> Any:
 
 
 def n_nodes(jobs: range, n_jobs: int) -> int:
-    """Return the number of tree nodes that remain after adding the results of a run of jobs.
+    """Return the number of tree nodes that remain after adding the results of a range of jobs.
 
     `jobs` are neighbours among `n_jobs` jobs.
 

@@ -1,8 +1,9 @@
 """Functions that run on the workers of a cluster; scheduler and workers can import them.
 
-A worker runs batches of the jobs of passes, and steps and queries on values that stay there, see
-`dhsic.runtime.base`. The values of neighbouring sites are one Dask future, together with the tree
-nodes of their parts; only these nodes are ever fetched.
+A worker runs batches of the jobs of passes, and steps and queries on values that it stores, see
+`dhsic.runtime.base`. The values of neighbouring sites are one Dask future, together with the
+partial sums of their parts (nodes of the tree of `dhsic.runtime.tree_reduce`); only these nodes are
+ever fetched.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PARTS = 32  # maximum number of parts into which a share that killed its workers
 #: Parameters of glibc's allocator, and the free memory in bytes that a process may keep.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT_BYTES = -1, -3, 64 << 20
 
-#: Values of neighbouring sites, and tree nodes of the sum of their parts.
+#: Values of neighbouring sites, and partial sums (tree nodes) of their parts.
 SiteValues = tuple[list[Any], dict[Place, Any]]
 #: Attribute of a task's error: address of the worker that raised it.
 WHERE = "dhsic_worker"
@@ -66,7 +67,7 @@ def greet(path: str) -> tuple[dict[str, str], str | None]:
 
 
 def hold(data: bytes) -> bytes:
-    """Return `data`. As a task, it can be repeated by Dask if its result is lost."""
+    """Return `data`; Dask can repeat this task if its result is lost."""
     return data
 
 
@@ -102,7 +103,7 @@ class Share:
         return len(self.jobs)
 
     def done(self, source: AbstractSource, state: Any, threads: Threads) -> Any:
-        """Run the jobs; return their results in order, or the tree nodes of their sum."""
+        """Run the jobs; return their results in order, or their partial sums (tree nodes)."""
         with closing(threads.map(self.task, source, self.jobs, state)) as terms:
             return [*terms] if self.add is None else nodes(self.add, terms, self.first, self.n_all)
 
@@ -127,7 +128,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class StepTask:
-    """Step for neighbouring sites, whose stored values are one future: one task of a worker."""
+    """Step for neighbouring sites, as one task of a worker; their stored values are one future."""
 
     step: AbstractStep
     sites: tuple[Site, ...]
@@ -148,14 +149,14 @@ class StepTask:
         return [replace(self, is_alone=True)]
 
     def answer(self, values: Sequence[Any], state: Any, threads: Threads) -> dict[Place, Any]:
-        """Return the tree nodes of the parts; the step must neither read data nor change values."""
+        """Return partial sums of the parts; the step must neither read data nor change values."""
         source: Any = None
         return self.done(values, source, state, threads)[1]
 
     def done(
         self, values: Sequence[Any], source: AbstractSource, state: Any, threads: Threads
     ) -> SiteValues:
-        """Apply the step; return the new values, and the tree nodes of the parts."""
+        """Apply the step; return the new values, and the partial sums (tree nodes) of the parts."""
         new_values, parts = threads.updated_values(values, self.step, source, self.sites, state)
         return new_values, nodes(self.step.join, parts, self.first, self.n_all)
 
@@ -191,9 +192,9 @@ class NotWantedError(Exception):
 
 
 def nodes(add: Add, results: Iterable[Any], first: int, n_all: int) -> dict[Place, Any]:
-    """Add the results of neighbouring jobs, the first of which has number `first`.
+    """Add the results of neighbouring jobs along a `Tree`; return the partial sums that remain.
 
-    Returns the tree nodes that remain; `n_all` is the number of all jobs.
+    `first` is the number of the first of these jobs, and `n_all` the number of all jobs.
     """
     tree = Tree(add, n_all)
     for number, result in enumerate(results, first):
@@ -207,7 +208,7 @@ _threads: WeakKeyDictionary[Any, tuple[Threads, threading.Lock]] = WeakKeyDictio
 
 @contextlib.contextmanager
 def threads_of(worker: Any, share: SharedOut) -> Iterator[Threads]:
-    """Yield the threads that run a task.
+    """Yield the threads that run a task on this worker.
 
     A large task uses all threads of the worker, one task at a time; a task of size 1, or one that
     must save memory, uses a single thread. A cancelled task ends between two results.
@@ -235,7 +236,8 @@ def threads_of(worker: Any, share: SharedOut) -> Iterator[Threads]:
 def at_work(share: SharedOut, expected: dict[str, str]) -> Iterator[Threads]:
     """Check the versions of packages, and yield the threads that run a task.
 
-    The address of this worker is attached to an error, so that another worker can be tried.
+    If an error is raised, the address of this worker is attached to it, so that another worker can
+    be tried.
     """
     keep_pages()
     worker = get_worker()
@@ -265,8 +267,8 @@ def run(
     """Run the jobs of a share; `pieces` holds the blocks of a source that is itself a Dask graph.
 
     A large result is written to a file and returned as a parcel: sent through the scheduler it
-    would be copied four times. `shelf` is the folder and the label of this file; None if the client
-    cannot read files of workers.
+    would be copied four times. `shelf` is the folder of this file, and a label in its name; None if
+    the client cannot read files of workers.
     """
     with at_work(share, expected) as threads:
         opened = receive(source, source_bytes)
@@ -278,12 +280,18 @@ def run(
 
 
 def shelve_result(shelf: tuple[str, str] | None, result: Any) -> Any:
-    """Write a large result to a file and return its parcel; without `shelf`, return the result."""
+    """Write a large result to a file and return its parcel; else return the result itself.
+
+    `shelf` is the folder of the file, and a label in its name; None: write no file.
+    """
     return result if shelf is None else shelved(result, Path(shelf[0]), shelf[1])
 
 
 def join(add: Add, n_all: int, shelf: tuple[str, str] | None, *parts: dict[Place, Any]) -> Any:
-    """Add tree nodes from neighbouring tasks; return the remaining nodes. For `shelf` see `run`."""
+    """Add partial sums (tree nodes) of neighbouring tasks; return those that remain.
+
+    `n_all` is the number of jobs of the pass; for `shelf` see `run`.
+    """
     keep_pages()
     tree = Tree(add, n_all)
     for nodes in parts:
@@ -317,7 +325,7 @@ def renew(
 
 
 def told_of(keys: Sequence[str], shelf: tuple[str, str] | None, dask_worker: Any) -> dict[str, Any]:
-    """Return the sums of parts (tree nodes) that the steps with these task keys computed, by key.
+    """Return the partial sums of parts that the steps with these task keys computed, by key.
 
     Keys of results that this worker does not hold are omitted. For `shelf` see `run`.
     """
@@ -333,7 +341,7 @@ def answer(
     kept: SiteValues,
     state_bytes: bytes | None,
 ) -> Any:
-    """Run a query on the stored values in the result `kept` of a task; for `shelf` see `run`."""
+    """Run a query on the stored values in `kept`, the result of a task; for `shelf` see `run`."""
     with at_work(query, expected) as threads:
         opened_state = receive(state, state_bytes)
         answers = query.answer(kept[0], opened_state, threads)

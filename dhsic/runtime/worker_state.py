@@ -4,7 +4,7 @@ The terms of a sum (`SumMap`) are Dask futures, which Dask recomputes from their
 dies. Tasks add them (`join`), and only the sum is fetched. If no adding task runs any more, or if
 it runs on a worker that hangs, the lost terms are computed again.
 
-The sites (`dhsic.runtime.base`) are partitioned into *shares*, runs of neighbouring sites. The
+The sites (`dhsic.runtime.base`) are partitioned into *shares*, ranges of neighbouring sites. The
 stored values of a share are one Dask future on the worker that computed them. A step is one task
 per share, which runs on the worker that holds the values. Its parts are fetched by a direct message
 to that worker, not by a task. In the first step, each share prefers one worker; later steps follow
@@ -85,7 +85,7 @@ class SumMap(Map):
         return Share(self._task, mine, some.start, len(jobs), self._add)
 
     def _shelf_for(self, flight: TaskAttempt) -> tuple[str, str] | None:
-        """Return folder and file label for a large total; None for partial sums, not fetched."""
+        """Return folder and label for the file of a large total; None for partial sums."""
         return self._shelf if len(flight.share.jobs) == self.traffic.n_jobs else None
 
     def _brought(self, flight: TaskAttempt, ended: Future[Any]) -> Any:
@@ -96,9 +96,9 @@ class SumMap(Map):
         return ended
 
     def _reduce_nodes(self, parts: list[Future[Any]], attempt: int) -> Any:
-        """Add the tree nodes of all tasks, `FAN` neighbours at a time, and return the root.
+        """Add the partial sums (tree nodes) of all tasks, `FAN` at a time; return the total.
 
-        CancelledError is raised if nodes have been lost.
+        Raises CancelledError if partial sums have been lost.
         """
         runtime, keys, n_tasks = self._runtime, {str(part.key) for part in parts}, len(parts)
         name = f"{self._key}-sum-{attempt}"
@@ -134,9 +134,9 @@ class SumMap(Map):
     def _recover_nodes(
         self, flight: TaskAttempt, future: Future[Any], *, anew: bool
     ) -> Iterator[tuple[TaskAttempt, Any]]:
-        """Yield a task and the future of the tree nodes that it computed.
+        """Yield a task and the future of the partial sums (tree nodes) that it computed.
 
-        Nodes are recomputed if they are lost, or if `anew`.
+        The sums are recomputed if they are lost, or if `anew`.
         """
         runtime = self._runtime
         is_there = future.status == "finished" and runtime.workers_of(future) - runtime.avoided
@@ -169,9 +169,9 @@ class Link:
 
 
 class Lineage:
-    """Updates of a partitioned state, from the first one on.
+    """Steps that have computed a partitioned state, from the first one on.
 
-    Their state files are deleted together with this object.
+    The files of their states are deleted together with this object.
     """
 
     def __init__(self) -> None:
@@ -350,7 +350,7 @@ class QueryMap(AbstractPartitionedMap):
             yield from answers
 
     def of_shares(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
-        """Yield the answers for the sites of one share after the other."""
+        """Yield, for one share of the sites after the other, the list of its answers."""
         flights = [
             TaskAttempt(
                 Query(ask, tuple(told[share.start : share.stop]), share.start), f"{self._key}-{i}"

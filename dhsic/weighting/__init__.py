@@ -105,7 +105,7 @@ class Region:
 
 
 def _root(v: Float, budget: float) -> float:
-    """Root tau of ``1' clip(v - tau, 0, 1) = budget``, if the sum exceeds it at tau = 0."""
+    """Root tau of ``1' clip(v - tau, 0, 1) = budget`` for v (n,); at tau = 0 the sum exceeds it."""
     edges = np.unique(np.concatenate([v, v - 1.0]))
     first, last = 0, len(edges) - 1  # s(first) >= budget > s(last)
     while last - first > 1:
@@ -169,7 +169,7 @@ class DescentState:
 
     @property
     def w(self) -> Float:
-        """The point, as weights."""
+        """The point x, (n,), as weights of features."""
         return self.point
 
     def arrays(self) -> dict[str, Array]:
@@ -222,7 +222,7 @@ class ProjectedGradient:
     def steps(self, state: DescentState, tolerance: float) -> Iterator[DescentState]:
         """Yield the state after every step, until the residual is at most `tolerance`.
 
-        It stops earlier if no value along the direction is lower, because of rounding errors.
+        The steps end earlier if no value along the direction is lower, because of rounding errors.
         """
         while state.residual > tolerance:
             new_state = self._step(state)
@@ -257,7 +257,7 @@ class ProjectedGradient:
     def _search(
         self, state: DescentState, ahead: Float, promised: float
     ) -> tuple[Float, Evaluation, int] | None:
-        """Lines 2 to 4: find the new point; returns it, f there, and the number of evaluations.
+        """Find the next point (lines 2 to 4); return it, f there, and the number of evaluations.
 
         `ahead` is ``x + d``, in the region; `promised` is ``g'd``, which is negative. Returns None
         if no value is low enough.
@@ -281,7 +281,11 @@ class ProjectedGradient:
 
 
 def _spectral(s: Float, y: Float, first: float) -> float:
-    """Spectral step ``s's / s'y``; the longest step if f is not convex along s."""
+    """Spectral step ``s's / s'y``; the longest step if f is not convex along s.
+
+    s and y (n,) are the changes of the point and of the gradient; `first` is the first step of the
+    run, which bounds the result (see `LIMIT`).
+    """
     curved = float(np.vdot(s, y))
     if curved <= 0:
         return first * LIMIT

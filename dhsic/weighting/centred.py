@@ -50,14 +50,14 @@ class WeightedData(Protocol):
         """Projections ``sum_j w_j omega_kj x_j`` on random directions omega, (n_directions, m)."""
 
     def pulls(self, B: Float) -> Float:
-        """Sums ``sum_k omega_kj <B_k, x_j>``, (n,), with the same directions omega.
+        """Sums ``sum_k omega_kj <B_k, x_j>`` for every feature j, (n,); B is (n_directions, m).
 
-        B is (n_directions, m).
+        omega_k are the random directions of `projections`.
         """
 
 
 def centred(Z: Float) -> Float:
-    """Subtract the means of columns: ``H Z``."""
+    """Subtract the means of the columns of Z (m, k): ``H Z``."""
     return np.asarray(Z - Z.mean(axis=0))
 
 
@@ -80,8 +80,8 @@ class AbstractCentred(ABC):
     def slopes(self, left: Float, right: Float) -> Float:
         """Derivatives for every feature, (n,), which also rank features of weight 0.
 
-        They are those of `gradient`. If K_w depends on squared weights, they are derivatives by the
-        squared weights, because the derivative by a weight of 0 would be 0.
+        They are derivatives of the function in `gradient`: by the squared weights if K_w depends on
+        these, because the derivative by a weight of 0 would be 0; else by the weights.
         """
 
 
@@ -126,7 +126,7 @@ class FullCentred(AbstractCentred):
         return np.asarray(cho_solve(_decomposed(G), Y, check_finite=False))
 
     def gradient(self, left: Float, right: Float) -> Float:
-        """Compute ``2 w_j`` times the slope; features of weight 0 are not read."""
+        """Compute ``2 w_j`` times the slopes; features of weight 0 are not read."""
         return 2 * self.w * self._slopes(left, right, self.w)
 
     def slopes(self, left: Float, right: Float) -> Float:
@@ -177,7 +177,10 @@ class FourierCentred(AbstractCentred):
         return np.asarray((Y - explained) / ridge)
 
     def gradient(self, left: Float, right: Float) -> Float:
-        """Compute the gradient from ``d/dV = left right'V + right left'V``; reads all features."""
+        """Compute the gradient from the derivative by V, ``left right'V + right left'V``.
+
+        All features are read.
+        """
         dV = left @ (right.T @ self.V)
         dV += right @ (left.T @ self.V)
         B = np.sin(self.angles)
