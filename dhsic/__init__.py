@@ -1,6 +1,6 @@
 """Feature selection by kernel dependence (HSIC) for matrices that do not fit in memory.
 
-A name is loaded when it is first asked for, so that ``dhsic --help`` waits for no library.
+A public name is imported at its first use, so that ``dhsic --help`` does not wait for libraries.
 """
 
 from dhsic import results, startup  # noqa: F401  # startup before all that takes time to load
@@ -112,7 +112,7 @@ __all__ = [
     "test_features",
 ]
 
-#: Public names, which `__all__` lists, by their modules.
+#: Public names of `__all__`, by the module that defines them.
 _HOMES = {
     "annotations": "merge select_genes",
     "conversion": "convert",
@@ -141,7 +141,7 @@ results.call_at_first_result(partial(import_module, "dhsic.accessor"))  # regist
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, or a module of dhsic."""
+    """Import and return a public name, or a module of dhsic."""
     if name in _HOME:
         value = getattr(import_module(f"dhsic.{_HOME[name]}"), name)
     elif name == "__version__":
@@ -155,12 +155,15 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Public names alone."""
+    """List the public names."""
     return sorted(__all__)
 
 
 class _Front(ModuleType):
-    """The package, whose `hsic` is the function, though a module of that name be imported."""
+    """Type of the package, whose attribute `hsic` stays the function.
+
+    The import of the module `dhsic.hsic` would otherwise replace it.
+    """
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name == "hsic" and isinstance(value, ModuleType)):

@@ -1,4 +1,4 @@
-"""`python -m dhsic` is the command `dhsic`."""
+"""Entry point of ``python -m dhsic``, which is the command ``dhsic``."""
 
 from dhsic.cli import main
 

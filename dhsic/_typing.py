@@ -1,4 +1,4 @@
-"""The array types that signatures use."""
+"""Types of NumPy arrays for signatures."""
 
 from __future__ import annotations
 

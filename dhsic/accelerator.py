@@ -1,9 +1,9 @@
 """The accelerator that scores features, if an environment variable names one.
 
 ``DHSIC_DEVICE`` is the name of an array library and, after a colon, one of its devices: ``cupy``,
-``cupy:1``, ``torch:cuda``. The process that drives the run reads it and sends it with the tasks, so
-that all workers use it. The workers need the library and the device; the driving process of a
-cluster does not.
+``cupy:1``, ``torch:cuda``. The process that drives the run reads the variable and sends its value
+with the tasks, so that all workers use the same device. The workers need the library and the
+device; the driving process of a cluster does not.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Accelerator:
 
 @contextmanager
 def scored_on(name: str | None) -> Iterator[None]:
-    """Context in which this device is used instead of the one in the environment variable."""
+    """Context in which the device `name` (None: the CPU) is used, whatever the environment."""
     before = _sent.set(name or "")
     try:
         yield
@@ -79,7 +79,7 @@ def wanted_device() -> str | None:
 
 @lru_cache(maxsize=4)
 def accelerator(name: str) -> Accelerator:
-    """Return the accelerator with this name; raises an error if it does not work here."""
+    """Return the accelerator with this name; raise InputError if it does not work here."""
     library, _, place = name.partition(":")
     try:
         xp = import_module(library)
@@ -96,7 +96,7 @@ def accelerator(name: str) -> Accelerator:
 
 
 def _device(xp: Any, place: str) -> Any:
-    """Device as the library's functions accept it: an object, or for torch the name."""
+    """Convert the name of a device to what the library `xp` accepts: an object, or the name."""
     if not place:
         return None
     if is_cupy_namespace(xp):

@@ -1,4 +1,4 @@
-"""`result.dhsic`: display of a result in notebooks, as a table, and as a report."""
+"""Accessor ``result.dhsic``: a result in notebooks, as a table, and as a report."""
 
 from __future__ import annotations
 

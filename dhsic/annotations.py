@@ -114,7 +114,7 @@ def merge(
 
 
 def _columns(result: xr.Dataset, source: AbstractSource, key_added: str) -> dict[str, Array]:
-    """Columns (d,) of the variables in `FOUND`, in the order of the features of a source."""
+    """Columns (d,) of a result's variables in `FOUND`, in the order of a source's features."""
     at, d = feature_places(result, source), source.n_features
     columns: dict[str, Array] = {}
     for name, nothing in FOUND.items():
@@ -128,9 +128,10 @@ def _columns(result: xr.Dataset, source: AbstractSource, key_added: str) -> dict
 def feature_places(
     result: xr.Dataset, source: AbstractSource, features: Index | None = None
 ) -> Index:
-    """Positions in the data of some features of a result, by default of all, (n,).
+    """Positions (n,), in the data, of the features at positions `features` of a result.
 
-    The data need not contain the other features of the result, if features have names.
+    By default these are all features of the result. If features have names, the data need not
+    contain the other features of the result.
     """
     n, d = result.sizes["features"], source.n_features
     which = np.arange(n) if features is None else features
@@ -170,7 +171,7 @@ def feature_places(
 def _check_free(
     columns: Mapping[str, Array], names: set[str], where: str, *, overwrite: bool
 ) -> None:
-    """Reject existing names, unless they may be overwritten."""
+    """Reject columns whose names are among `names`, unless `overwrite`."""
     if (there := [name for name in columns if name in names]) and not overwrite:
         raise InputError(
             f"{', '.join(there)} already exist in {where}. Choose other names (key_added='mine'), "
@@ -294,7 +295,7 @@ def select_genes(
 
 
 def check_anndata(adata: Any, function: str) -> None:
-    """Refuse objects that are not AnnData, in the name of a public function."""
+    """Refuse an object that is not AnnData; the message names the public `function`."""
     if not is_anndata(adata):
         raise InputError(
             f"{function} needs an AnnData object, not a {type(adata).__name__}. Pass "

@@ -1,16 +1,16 @@
 """Synthetic data of the papers, whose relevant features are known.
 
-| function | paper | features | what selects them |
+| function | paper | relevant features | methods that select these features |
 |---|---|---|---|
-| `binary_xor` | JMLR 7.1 (i) | 2 of 22 | a kernel that sees interactions, backwards |
+| `binary_xor` | JMLR 7.1 (i) | 2 of 22 | backward elimination; a kernel that detects interactions |
 | `collinear_classes` | JMLR 7.1 (ii) | 2 of 22 | HSIC with labels as classes, not numbers |
 | `nonlinear_regression` | JMLR 7.1 (iii) | 2 of 22 | a nonlinear kernel |
-| `binary_shell` | CCM 6.1 | 4 of 10 | a kernel that sees variances |
+| `binary_shell` | CCM 6.1 | 4 of 10 | a kernel that detects differences in variance |
 | `xor_three` | CCM 6.1 | 3 of 10 | conditional covariance; BAHSIC failed in the paper |
-| `additive_regression` | CCM 6.1 | 4 of 10 | nearly anything; the fourth has heavy tails |
+| `additive_regression` | CCM 6.1 | 4 of 10 | nearly all; the effect of the fourth has heavy tails |
 
-Relevant features come first. Classes have as many samples as each other, give or take one, in
-random order. The same seed gives the same data.
+Relevant features come first. The sizes of classes differ by at most one, and samples are in random
+order. The same seed gives the same data.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from scipy.special import gammainc, gammaincinv
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 
-#: Standard deviation of a cluster of JMLR Figure 2, whose centres are 1 and 2 apart.
+#: Standard deviation of the clusters of JMLR Figure 2, whose centres differ by 1 or 2 per axis.
 CLUSTER = 0.3
-#: Corners of the square: class 1 where both coordinates have the same sign.
+#: Corners of the square; those whose coordinates have the same sign are class 1.
 SQUARE = np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]])
 #: Centres of four classes: 0, 1 and 2 on a line, 3 beside it.
 COLLINEAR = np.array([[-1.0, -1.0], [0.0, 0.0], [1.0, 1.0], [1.0, -1.0]])
-#: A corner ``v`` of the cube for each of the classes ``(v1 v3, v2 v3)``; the other is ``-v``.
+#: One corner ``v`` of the cube for each of the classes ``(v1 v3, v2 v3)``; the other is ``-v``.
 CUBE = np.array([[1.0, 1.0, 1.0], [1.0, -1.0, 1.0], [-1.0, 1.0, 1.0], [-1.0, -1.0, 1.0]])
-#: Squared radii between which the shell lies.
+#: Squared inner and outer radius of the shell.
 SHELL = (9.0, 16.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Data, labels, and which features matter.
+    """Features, labels, and the positions of the relevant features.
 
     Attributes
     ----------
     X : (m, d) float64
         One row per sample.
     y : (m,) int64 or float64
-        Classes from 0, or -1 and 1 where there are two; real values for regression.
+        Classes: -1 and 1, or 0, 1, ... if there are more than two; real values for regression.
     relevant : (n,) int64
-        The features that y depends on, ascending.
+        Positions of the features on which y depends, ascending.
     """
 
     X: Float
@@ -59,28 +59,28 @@ class Dataset:
 def binary_xor(m: int, n_noise: int = 20, random_state: int = 0) -> Dataset:
     """XOR: two classes, each of two clusters at opposite corners of a square (JMLR 7.1 (i)).
 
-    ``x_1`` and ``x_2`` are N(+-1, 0.3^2), y = 1 where the signs of their centres agree, else -1:
-    neither tells anything about y alone. The paper shows the clusters in Figure 2 (a) without
-    numbers; their centres (+-1, +-1) and deviation 0.3 are of our choice.
+    ``x_1`` and ``x_2`` are N(+-1, 0.3^2). y is 1 if both centres have the same sign, else -1, so
+    neither feature alone depends on y. The paper shows the clusters in Figure 2 (a) without
+    numbers; the centres (+-1, +-1) and the standard deviation 0.3 are our choice.
 
     Parameters
     ----------
     m : int
         Number of samples, at least 1.
     n_noise : int
-        Standard normal features that y does not depend on.
+        Number of standard normal features on which y does not depend.
     random_state : int
         Seed, at least 0.
 
     Returns
     -------
     Dataset
-        With 2 + n_noise features, y of -1 and 1.
+        Data with 2 + n_noise features, and y of -1 and 1.
 
     Raises
     ------
     InputError
-        Numbers that are none.
+        An argument is not a whole number, or is too small.
 
     Examples
     --------
@@ -99,9 +99,10 @@ def binary_xor(m: int, n_noise: int = 20, random_state: int = 0) -> Dataset:
 def collinear_classes(m: int, n_noise: int = 20, random_state: int = 0) -> Dataset:
     """Four classes, three of them on a line (JMLR 7.1 (ii)).
 
-    Classes 0, 1, 2 and 3 are normal around (-1, -1), (0, 0), (1, 1) and (1, -1), deviation 0.3.
-    The line makes ``x_1`` and ``x_2`` increase with the class; class 3 takes most of it back from
-    ``x_2``. The paper shows the data in Figure 2 (b) without numbers; these are of our choice.
+    Classes 0, 1, 2 and 3 are normally distributed around (-1, -1), (0, 0), (1, 1) and (1, -1), with
+    standard deviation 0.3. Along the line, ``x_1`` and ``x_2`` increase with the number of the
+    class; class 3 removes most of the correlation of this number with ``x_2``. The paper shows the
+    data in Figure 2 (b) without numbers; the numbers are our choice.
 
     Parameters and errors are those of `binary_xor`; y is the class, 0 to 3.
     """
@@ -115,9 +116,11 @@ def nonlinear_regression(
 ) -> Dataset:
     """``y = x_1 exp(-x_1^2 - x_2^2) + e`` with standard normal features (JMLR 7.1 (iii)).
 
-    e is N(0, noise^2); the paper gives no number. Without it y has deviation 1/5.
+    e is N(0, noise^2); the paper does not state its size. Without e, the standard deviation of y is
+    1/5.
 
-    Parameters and errors are those of `binary_xor`; `noise` is the deviation of e, at least 0.
+    Parameters and errors are those of `binary_xor`; `noise` is the standard deviation of e, at
+    least 0.
     """
     if not 0 <= noise < np.inf:
         raise InputError(f"noise={noise!r}; pass its standard deviation, a number >= 0.")
@@ -128,10 +131,11 @@ def nonlinear_regression(
 
 
 def binary_shell(m: int, n_noise: int = 6, random_state: int = 0) -> Dataset:
-    """A ball and the shell around it, in four dimensions (CCM 6.1, of Friedman et al.).
+    """A ball and the shell around it, in four dimensions (CCM 6.1, from Friedman et al.).
 
-    y = -1: all features standard normal. y = 1: so too, but ``x_1 .. x_4`` given that
-    ``9 <= x_1^2 + .. + x_4^2 <= 16``. No feature has a mean that depends on y.
+    If y is -1, all features are standard normal. If y is 1, ``x_1, ..., x_4`` have the standard
+    normal distribution conditional on ``9 <= x_1^2 + ... + x_4^2 <= 16``. The mean of no feature
+    depends on y.
 
     Parameters and errors are those of `binary_xor`.
     """
@@ -149,10 +153,10 @@ def binary_shell(m: int, n_noise: int = 6, random_state: int = 0) -> Dataset:
 def xor_three(m: int, n_noise: int = 7, random_state: int = 0) -> Dataset:
     """XOR in three dimensions as four classes (CCM 6.1).
 
-    The corners v of the cube ``{-1, 1}^3`` fall into four classes by ``(v_1 v_3, v_2 v_3)``, each
-    a corner and its opposite; ``x_1 .. x_3`` are normal around a corner of the class, either with
-    probability 1/2, with variance 1/2. No feature alone depends on y, and no pair of features
-    tells all four classes apart.
+    The corners v of the cube ``{-1, 1}^3`` are divided into four classes by ``(v_1 v_3, v_2 v_3)``,
+    each of which has two opposite corners. ``x_1, ..., x_3`` are normally distributed with variance
+    1/2 around one of both corners, each with probability 1/2. No feature alone depends on y, and no
+    pair of features distinguishes all four classes.
 
     Parameters and errors are those of `binary_xor`; y is the class, 0 to 3.
     """
@@ -163,9 +167,9 @@ def xor_three(m: int, n_noise: int = 7, random_state: int = 0) -> Dataset:
 
 
 def additive_regression(m: int, n_noise: int = 6, random_state: int = 0) -> Dataset:
-    """``y = -2 sin(2 x_1) + max(x_2, 0) + x_3 + exp(-x_4) + e``, all standard normal (CCM 6.1).
+    """``y = -2 sin(2 x_1) + max(x_2, 0) + x_3 + exp(-x_4) + e`` (CCM 6.1).
 
-    Parameters and errors are those of `binary_xor`.
+    All features and e are standard normal. Parameters and errors are those of `binary_xor`.
     """
     rng = _generator(m, n_noise, random_state)
     x = rng.standard_normal((m, 4))
@@ -186,7 +190,7 @@ def _generator(m: int, n_noise: int, random_state: int) -> np.random.Generator:
 
 
 def _classes(rng: np.random.Generator, m: int, n: int) -> Index:
-    """Classes 0 to n - 1 of m samples, equally many, in random order."""
+    """Classes 0 to n - 1 of m samples, of sizes that differ by at most 1, in random order."""
     return rng.permutation(np.arange(m, dtype=np.int64) % n)
 
 

@@ -34,7 +34,7 @@ class DataError(DhsicError, ValueError):
 
 
 class CheckpointError(DhsicError, ValueError):
-    """A checkpoint belongs to another run, to a newer dhsic, or is damaged."""
+    """A checkpoint belongs to another run or to a newer version of dhsic, or is damaged."""
 
 
 class StoreError(DhsicError, RuntimeError):
@@ -50,13 +50,14 @@ class MemoryBudgetError(DhsicError, MemoryError):
 
 
 class ClusterError(DhsicError, RuntimeError):
-    """The cluster cannot run the job: no workers, other versions, or data that it cannot reach."""
+    """The cluster cannot run the job: no workers, other versions, or data it cannot access."""
 
 
 def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
     """Emit a warning that points at the line that called the package.
 
-    Functions of other packages may be between those of dhsic on the call stack.
+    This is the line that called the outermost function of dhsic on the call stack, even if
+    functions of other packages are between those of dhsic.
     """
     outer: FrameType | None = sys._getframe()
     level = at = 1
@@ -70,7 +71,7 @@ def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
 
 @contextmanager
 def prefix_errors(name: str) -> Iterator[None]:
-    """Prefix error messages with the name of a run or of a matrix, if it has one."""
+    """Context in which messages of InputError get the prefix `name`, if it is not empty."""
     try:
         yield
     except InputError as error:

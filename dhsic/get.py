@@ -19,7 +19,7 @@ __all__ = ["rank_genes_groups_like"]
 
 #: Dimension of a result of ``per_class=True``.
 CLASSES = "classes"
-#: Smallest p-value of which the logarithm is taken.
+#: Lower bound for p-values before their logarithm is taken.
 SMALLEST = 1e-300
 #: Number that scanpy adds to both means of a fold change, so that neither is 0.
 SCANPY_OFFSET = 1e-9
@@ -123,7 +123,7 @@ def rank_genes_groups_like(
 
 
 def _params(groupby: str, matrix: str) -> dict[str, Any]:
-    """Parameters that scanpy's plots read, of the classes and of the path of the matrix."""
+    """Entry ``params``, which scanpy's plots read, for the classes and the path of the matrix."""
     return {
         "groupby": groupby,
         "reference": "rest",
@@ -135,7 +135,7 @@ def _params(groupby: str, matrix: str) -> dict[str, Any]:
 
 
 def _members(adata: Any, groupby: str, classes: list[str]) -> Array:
-    """Indicator (c, m) of the cells of each class."""
+    """Masks (c, m) of the cells of each class."""
     if groupby not in adata.obs:
         raise InputError(
             f"adata.obs has no column {groupby!r}. Pass the column with the classes as groupby=."
@@ -159,7 +159,7 @@ def _log_fold_changes(source: AbstractSource, members: Array, base: float | None
     source : AbstractSource
         Logarithms of expression.
     members : Array
-        Indicator (c, m) of classes.
+        Masks (c, m) of the cells of each class.
     base : float or None
         Base of the logarithm; e if None.
     """
@@ -177,7 +177,7 @@ def _log_fold_changes(source: AbstractSource, members: Array, base: float | None
 
 
 def _scores(result: xr.Dataset) -> dict[str, Array]:
-    """Scores and p-values (c, d)."""
+    """Columns ``scores``, and ``pvals`` and ``pvals_adj`` if there are any, (c, d) each."""
     if "p_marginal" not in result:
         return {"scores": result["score"].transpose(CLASSES, ...).to_numpy()}
     p, q = (

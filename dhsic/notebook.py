@@ -1,6 +1,7 @@
 """HTML for notebooks: tables of facts and of features, a curve, and the progress of a run.
 
-Colours follow the page, light or dark; text is escaped, and nothing is loaded from the network.
+Colours follow those of the page, light or dark. Text is escaped, and nothing is loaded from the
+network.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ EVERY = 0.3
 
 
 def page(*parts: str) -> str:
-    """Join parts of HTML and add the style."""
+    """Join parts of HTML in one element, with the style."""
     return f'<div class="dhsic"><style>{STYLE}</style>{"".join(parts)}</div>'
 
 
@@ -54,7 +55,7 @@ def facts(known: Mapping[str, str], caption: str = "") -> str:
 
 
 def table(columns: Mapping[str, Sequence[Any]], caption: str = "") -> str:
-    """HTML table with these columns."""
+    """HTML table of columns, by name."""
     head = "".join(f'<th scope="col">{escape(str(name))}</th>' for name in columns)
     rows = "".join(
         f"<tr>{''.join(map(_cell, values))}</tr>" for values in zip(*columns.values(), strict=True)
@@ -98,7 +99,7 @@ def in_kernel() -> bool:
 
 
 class Live:
-    """Progress of a run in a notebook, like tqdm's, with the curve of HSIC so far."""
+    """Progress bar of a run in a notebook, with a curve of HSIC so far; used like a tqdm bar."""
 
     def __init__(self, total: int) -> None:
         self._show: Any = import_module("IPython.display")  # untyped
@@ -108,12 +109,12 @@ class Live:
         self._handle = self._show.display(self._show.HTML(self._picture()), display_id=True)
 
     def update(self, n: int) -> None:
-        """Add n to the features scored."""
+        """Report that n more features were scored."""
         self._done += n
         self._draw()
 
     def round_done(self, hsic: float, told: str) -> None:
-        """Record the end of a round."""
+        """Report the end of a round, with its HSIC and a text to show beside the bar."""
         self._values.append(hsic)
         self._said = f", {told}"
         self._draw()

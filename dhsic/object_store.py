@@ -1,6 +1,6 @@
 """Object stores: opening them with `obstore`, and translating its errors.
 
-Keys are read by `obstore` from the environment: ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``,
+`obstore` reads access keys from the environment: ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``,
 ``AWS_ENDPOINT_URL``, ``AWS_REGION``, the variables of a workload identity, and the corresponding
 variables of other stores. Each process opens stores itself, so none are sent to workers.
 
@@ -25,7 +25,7 @@ from dhsic.errors import InputError, StoreError
 
 
 def without_secrets(text: Any) -> str:
-    """Remove queries and passwords from text, because they may contain keys or signatures.
+    """Remove user names, passwords and queries from the URLs in a text, as these may be secret.
 
     >>> without_secrets("PUT https://me:pw@a.b/c?sig=x failed")
     'PUT https://a.b/c failed'
@@ -79,7 +79,7 @@ def no_bucket(url: str) -> str:
 
 
 def is_about_keys(error: Exception) -> bool:
-    """Whether an error means that no keys were found."""
+    """Whether an error of `obstore` means that no access keys were found."""
     return any(place in str(error) for place in METADATA)
 
 
@@ -99,7 +99,7 @@ def _reason(text: str) -> str:
 
 # Opening -----------------------------------------------------------------------------------
 
-#: Maximum seconds without a response from a store before a run stops, and per request.
+#: Maximum time without a response from a store before a run stops, and per request, in seconds.
 PATIENCE, REQUEST = 90.0, 30.0
 #: Maximum seconds for a request for the identity of the machine, if the environment has no keys.
 ASKING = 5.0
@@ -123,7 +123,7 @@ ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
 
 def bucket_of(url: str, patience: float | None = None) -> Any:
-    """Open the `obstore` store of the bucket of a URL.
+    """Open the bucket of a URL as a store of `obstore`.
 
     `patience` is the maximum number of seconds without a response.
     """
@@ -132,7 +132,7 @@ def bucket_of(url: str, patience: float | None = None) -> Any:
 
 
 def folder_of(url: str, options: Mapping[str, Any] | None = None) -> Any:
-    """Open the `obstore` store of the objects below a URL; `options` configure it.
+    """Open the objects below a URL as a store of `obstore`, which `options` configure.
 
     Raises
     ------
@@ -170,7 +170,10 @@ def fetched(url: str) -> bytes:
 
 @contextmanager
 def translate_errors(url: str) -> Iterator[Any]:
-    """Yield `obstore`, and convert its errors to those of dhsic, except FileNotFoundError."""
+    """Context that yields the module `obstore`, and converts its errors to StoreError.
+
+    FileNotFoundError is not converted.
+    """
     obstore = load_obstore()
     try:
         yield obstore
@@ -192,7 +195,7 @@ def _opened(url: str, patience: float | None, options: tuple[tuple[str, Any], ..
 
 
 def load_obstore() -> Any:
-    """Import the package that reads object stores; InputError if it is not installed."""
+    """Import and return the package `obstore`; raise InputError if it is not installed."""
     try:
         import obstore
         import obstore.exceptions
@@ -207,7 +210,7 @@ def load_obstore() -> Any:
 
 @cache
 def _in_memory(bucket: str) -> Any:  # noqa: ARG001  # one store per bucket
-    """Open a store in the memory of this process, for tests."""
+    """Return the store of a bucket in the memory of this process, for tests."""
     return load_obstore().store.MemoryStore()
 
 
@@ -219,7 +222,7 @@ def open_bucket(
     pid: int,  # a forked process lacks the threads of its parent
     options: tuple[tuple[str, Any], ...] = (),
 ) -> Any:
-    """Open the store of a bucket, or of the objects below a URL."""
+    """Open a bucket, or the objects below a URL, as a store of `obstore`; stores are cached."""
     is_web = urlsplit(url).scheme in OF_WEBS
     if patience > ASKING and not is_web and not any(name in os.environ for name in KEYS):
         _ask_who_we_are(url, endpoint, pid, options)
@@ -242,7 +245,10 @@ def open_bucket(
 def _ask_who_we_are(
     url: str, endpoint: str, pid: int, options: tuple[tuple[str, Any], ...]
 ) -> None:
-    """Request any object with a short time limit; without keys, other requests wait for long."""
+    """Raise an error within `ASKING` seconds if neither environment nor machine has access keys.
+
+    Without this check, the first request would wait for long.
+    """
     try:
         load_obstore().head(open_bucket(url, endpoint, ASKING, pid, options), "dhsic")
     except FileNotFoundError:

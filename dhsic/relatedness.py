@@ -8,25 +8,27 @@ counts x of one of `ploidy` alleles, A is the genetic relationship matrix of GCT
 
 and for other data z is standardised. Missing values are replaced by the mean of their feature.
 
-Up to `MOST_EXACT` samples A is computed in one pass and decomposed. For more, a pass computes A
-times a block of vectors, and a few passes the block Krylov space of A and a random start (Musco and
-Musco, 2015; Galinsky et al., 2016). With Q (m, l) a basis of it, A is replaced by its Nyström
-approximation ``AQ (Q'AQ)^+ (AQ)'`` (Tropp et al., 2017), whose eigenvalues lie between those of
-``Q'AQ`` and those of A. The same products bound the errors: for every eigenvalue theta of ``Q'AQ``
-with vector v, A has an eigenvalue within ``||A v - theta v||`` of it.
+Up to `MOST_EXACT` samples, A is computed in one pass and decomposed. For more samples, a pass
+computes A times a block of vectors, and a few passes compute the block Krylov space of A and random
+start vectors (Musco and Musco, 2015; Galinsky et al., 2016). With Q (m, l) an orthonormal basis of
+this space, A is replaced by its Nyström approximation ``AQ (Q'AQ)^+ (AQ)'`` (Tropp et al., 2017),
+whose eigenvalues lie between those of ``Q'AQ`` and those of A. The same products bound the errors:
+for every eigenvalue theta of ``Q'AQ``, with vector v (mapped back by Q), A has an eigenvalue within
+``||A v - theta v||`` of theta.
 
 A polygenic trait follows relatedness and population structure, and so does every variant. Like
 REGENIE (Mbatchou et al., 2021), `residuals_by_chromosome` computes, for each chromosome, the
-residuals of the labels after ridge regression on the variants of all others: this removes predicted
-effects, and keeps those of the chromosome itself (leave one chromosome out). With K of the other
-chromosomes, after mean and covariates (basis Q) are projected out, and ``V = K + lambda I``, a
-sample is predicted from all others:
+residuals of the labels y (m,) after ridge regression on the variants of all other chromosomes. This
+removes predicted effects, and keeps the effects of the chromosome itself (leave one chromosome
+out). Let K (m, m) be the inner products ``Z Z'`` over the other chromosomes, with the mean and the
+covariates projected out, whose orthonormal basis is Q (m, q); and let ``V = K + lambda I``. Each
+sample is predicted from all other samples, with residual
 
-    ``e_i = (P y)_i / P_ii``,  ``P = V^-1 - Q Q' / lambda``,
+    ``e_i = (P y)_i / P_ii``,  ``P = V^-1 - Q Q' / lambda``.
 
-which, except for the nearly constant denominator, is ``P y`` of a linear mixed model. Each target
-has the lambda of largest restricted likelihood (REML) given all chromosomes. Residuals are not
-exchangeable: they vary less along relatedness, by their covariance
+Except for the nearly constant denominator, this is ``P y`` of a linear mixed model. The lambda of
+each target has the largest restricted likelihood (REML) given all chromosomes. Residuals are not
+exchangeable: they vary less in directions of relatedness, as their covariance describes
 (`dhsic.linalg.residual_covariance`).
 """
 
@@ -72,15 +74,15 @@ from dhsic.validation import BYTES, is_count, seed_of
 
 #: Number of samples up to which A is computed exactly, and default number of passes for more.
 MOST_EXACT, PASSES = 4096, 2
-#: Number of vectors of a block in addition to two for each component.
+#: Number of vectors of a block, in addition to two for each component.
 MORE = 10
 #: Relative length (to the longest) below which directions count as 0.
 NOTHING = 1e-10
-#: Powers of 10 between which the penalty is found, from a heritability of 0.999 to one of 0.001;
-#: and their distance.
+#: Grid of powers of 10 in which the penalty is searched, from a heritability of 0.999 to one of
+#: 0.001; and step of this grid.
 STEP = 0.5
 POWERS = tuple(np.arange(-3.0, 3.0 + STEP, STEP).tolist())
-#: Number of (m, m) matrices of a decomposition, and of blocks of a Krylov space per pass.
+#: Number of (m, m) matrices that a decomposition needs; and of blocks of vectors per pass.
 SQUARES, BLOCKS = 4, 6
 
 
@@ -131,15 +133,16 @@ def pca(
     xarray.DataArray
         (samples, components): columns of unit length, with a positive largest entry, and the names
         of the samples if they have names. Coordinates along the components are ``eigenvalue``,
-        ``share`` (of the variance, the sum of all m eigenvalues) and ``error``, the relative error
-        bound of the eigenvalue: 0 for exact components. It can be passed as ``covariates=``.
+        ``share``, the fraction of the variance (the sum of all m eigenvalues), and ``error``, a
+        bound on the relative error of the eigenvalue: 0 for exact components. The array can be
+        passed as ``covariates=``.
 
     Raises
     ------
     InputError
-        If the data have fewer components, or parameters are invalid.
+        The data have fewer components, or a parameter is invalid.
     MemoryBudgetError
-        If it does not fit in memory.
+        The computation does not fit in memory.
 
     Examples
     --------
@@ -172,7 +175,7 @@ def pca(
 
 @dataclass(frozen=True, slots=True)
 class ComponentsRequest:
-    """Request for components; the parameters are those of `pca`."""
+    """Request for principal components; the fields are parameters of `pca`."""
 
     n: int = 10
     passes: int | None = None
@@ -181,7 +184,7 @@ class ComponentsRequest:
     memory_limit: int | None = None
 
     def of(self, given: Labelled, runtime: AbstractRuntime, names: Any = None) -> xr.DataArray:
-        """Compute components of opened data, whose samples have `names`; see `pca`."""
+        """Compute components of opened data, as `pca`; `names` (m,) are those of the samples."""
         source, rows = autosomal(given.source), given.rows
         m = source.n_samples if rows is None else len(rows)
         self._check(m, source.n_features)
@@ -217,7 +220,7 @@ class ComponentsRequest:
         return self.passes or (0 if m <= MOST_EXACT else PASSES)
 
     def width(self, m: int, d: int) -> int:
-        """Number of vectors of a block."""
+        """Number of vectors of a block, for m samples and d features."""
         return min(2 * self.n + MORE, m - 1, d)
 
     def _check(self, m: int, d: int) -> None:
@@ -234,7 +237,7 @@ class ComponentsRequest:
     def _promised(
         self, source: AbstractSource, m: int, n_passes: int, runtime: AbstractRuntime
     ) -> MemoryEstimate:
-        """Estimate the peak memory."""
+        """Estimate the peak memory of the computation."""
         d = source.n_features
         result = Relate(None, np.empty((m, self.width(m, d))) if n_passes else None).cost(m).result
         tasks = runtime.n_here, block_bytes(source, m), exact_tile(m), result, n_partials(d)
@@ -251,7 +254,10 @@ class ComponentsRequest:
 def _components(
     reader: Reader, asked: ComponentsRequest, ploidy: int | None, n_passes: int
 ) -> tuple[Float, Float, Float, float]:
-    """Eigenvalues (n,), vectors (m, n), errors of the values, and the sum of all m values."""
+    """First n eigenvalues (n,) of A, eigenvectors (m, n), relative error bounds (n,), and trace.
+
+    The trace of A is the sum of all m eigenvalues.
+    """
     m = reader.n_samples
     if not n_passes:
         upper = product(reader, Relate(ploidy))
@@ -273,9 +279,9 @@ def _components(
 
 
 def product(reader: Reader, a_pass: Relate, features: Index | None = None) -> Float:
-    """Sum of a pass over all features, or some: ``Z Z'``, or its product with Q.
+    """Sum that a pass computes over `features`, by default all: ``Z Z'``, or its product with Q.
 
-    The first pass, over all features, also measures their scaling.
+    The first pass must be over all features, because it also measures their scaling.
     """
     if reader.is_measured:
         features_read = np.arange(reader.source.n_features) if features is None else features
@@ -288,7 +294,7 @@ def product(reader: Reader, a_pass: Relate, features: Index | None = None) -> Fl
 def _randomised(
     reader: Reader, asked: ComponentsRequest, ploidy: int | None, n_passes: int
 ) -> tuple[Float, Float, Float]:
-    """The first n eigenvalues of ``Z Z'``, their vectors, and errors."""
+    """First n eigenvalues (n,) of ``Z Z'``, eigenvectors (m, n), and relative error bounds (n,)."""
     m, n = reader.n_samples, asked.n
     start = np.random.default_rng(asked.seed).standard_normal(
         (m, asked.width(m, reader.source.n_features))
@@ -312,7 +318,10 @@ def _randomised(
 
 
 def _beyond(products: Float, basis: Float) -> Float:
-    """Orthonormal basis of a block of products after projection on the basis, at most (m, l)."""
+    """Next block of the Krylov space: an orthonormal basis of products (m, l) outside of `basis`.
+
+    It has at most l columns, fewer if the products depend linearly on the basis.
+    """
     remainder = products - basis @ (basis.T @ products)
     U, sizes, _ = np.linalg.svd(remainder, full_matrices=False)
     U = U[:, sizes > NOTHING * np.linalg.norm(products)]
@@ -322,10 +331,10 @@ def _beyond(products: Float, basis: Float) -> Float:
 
 @dataclass(frozen=True, slots=True)
 class Relate(AbstractSum):
-    """``Z Z'``, its upper triangle, or its product with Q (m, l); and the scaling of the features.
+    """Pass that computes the upper triangle of ``Z Z'``, or its product with Q (m, l).
 
-    The scaling is a list, empty after the first pass. `ploidy` is the number of alleles that
-    dosages count; None for other data.
+    The first pass also returns a list of scalings of the features, which is empty later. `ploidy`
+    is the number of alleles that dosages count; None for other data.
     """
 
     ploidy: int | None
@@ -347,7 +356,7 @@ class Relate(AbstractSum):
         return parts, total
 
     def _measured(self, tile: Tile) -> tuple[Scaling, Float]:
-        """Measure the scaling, and apply it to the values, (c, m)."""
+        """Scaling of the c features of a tile, and their scaled values Z (c, m)."""
         scaling, Z = tile.measured(standardize=True)
         if self.ploidy is None:
             return scaling, Z
@@ -376,10 +385,15 @@ class Relate(AbstractSum):
 
 
 def chromosomes_of(source: AbstractSource) -> tuple[list[Index], Index]:
-    """Features of each autosome, and of no known one, ascending; error for fewer than two.
+    """Positions of the features on each autosome; and of all others, which predict nothing.
 
-    "chr6" and "6" are the same. Features of X, Y and mitochondria, which differ between the sexes,
-    and those of no known chromosome are in the second array: they are not used for prediction.
+    "chr6" and "6" are the same. The others are features on X, Y and mitochondria, which differ
+    between the sexes, and features without a known chromosome.
+
+    Raises
+    ------
+    InputError
+        The data have no chromosomes, or fewer than two autosomes.
     """
     codes_and_names = chromosome_codes(source)
     if codes_and_names is None:
@@ -402,7 +416,7 @@ def chromosomes_of(source: AbstractSource) -> tuple[list[Index], Index]:
 
 
 def autosomal(source: AbstractSource) -> AbstractSource:
-    """Restrict a source to autosomes, as PLINK does for components; keep all if none is on them."""
+    """Restrict a source to features on autosomes, as PLINK does; keep all if there are none."""
     codes_and_names = chromosome_codes(source)
     if codes_and_names is None:
         return source
@@ -415,7 +429,10 @@ def autosomal(source: AbstractSource) -> AbstractSource:
 
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """Residuals (m, n) of one target given all chromosomes but one, and their covariance."""
+    """Residuals (m, n) of the n columns of one target, and their covariance.
+
+    The target was predicted from all chromosomes but one.
+    """
 
     values: Float
     covariance: ResidualCovariance
@@ -429,10 +446,10 @@ def residuals_by_chromosome(
     ploidy: int | None,
     unplaced: Index | None = None,
 ) -> Iterator[tuple[Index, list[Residuals]]]:
-    """Yield features of each chromosome, and the residuals of each target given all others.
+    """Yield the features of each chromosome, and residuals of targets given all others.
 
     Features of no known chromosome are not used for prediction, because they may be close to the
-    tested ones; they come last, with the residuals given all chromosomes.
+    tested ones. They come last, with the residuals given all chromosomes.
 
     Parameters
     ----------
@@ -469,7 +486,10 @@ def residuals_by_chromosome(
 
 
 def _residuals(K: Float, Y: Float, Q: Float, penalty: float) -> Residuals:
-    """Residuals of Y (m, n) after predicting each sample by all others, and their covariance."""
+    """Residuals of Y (m, n) after prediction of each sample by all others, and their covariance.
+
+    K (m, m), Q (m, q) and the penalty lambda are defined in the module docstring.
+    """
     P = inverse(K.copy(), penalty)
     P -= (Q / penalty) @ Q.T
     residuals = P @ Y / np.diagonal(P)[:, None]
@@ -477,9 +497,10 @@ def _residuals(K: Float, Y: Float, Q: Float, penalty: float) -> Residuals:
 
 
 def _best_penalties(K: Float, targets: Sequence[Float], q: int) -> list[float]:
-    """Penalty of each target, over the mean diagonal of K, of largest restricted likelihood.
+    """Penalty of each target with the largest restricted likelihood (REML).
 
-    The columns of a target share it. K and the targets have a basis of q columns projected out.
+    Penalties are relative to the mean diagonal of K, and are shared by the columns of a target. A
+    basis of q columns has been projected out of K and of the targets.
     """
     values, U = eigh(K, driver="evd", check_finite=False)
     values = np.maximum(values, 0.0) / float(values.mean())
@@ -487,10 +508,10 @@ def _best_penalties(K: Float, targets: Sequence[Float], q: int) -> list[float]:
 
 
 def reml_penalty(values: Float, squares: Float, q: int) -> float:
-    """Penalty of largest restricted likelihood for one target, see `_best_penalties`.
+    """Penalty of one target with the largest restricted likelihood, see `_best_penalties`.
 
-    `values` (m,) are eigenvalues of K of mean 1; `squares` (m, n) are squared coordinates of the
-    columns of the target along the eigenvectors.
+    `values` (m,) are the eigenvalues of K, divided by their mean; `squares` (m, n) are squared
+    coordinates of the columns of the target along the eigenvectors.
     """
     from scipy.optimize import minimize_scalar  # imported here because it loads slowly
 

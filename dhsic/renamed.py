@@ -1,4 +1,4 @@
-"""Former names of parameters, which still work but give a DeprecationWarning."""
+"""Former names of parameters, which still work but emit a DeprecationWarning."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def current_name(name: str, allowed: Collection[str]) -> str:
 
 
 def first_name(name: str) -> str:
-    """Return the first name of a parameter, which is the name in checkpoints.
+    """Return the original name of a parameter, which checkpoints contain.
 
     >>> first_name("max_expected_loss"), first_name("step")
     ('tolerance', 'step')

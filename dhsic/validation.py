@@ -1,7 +1,8 @@
-"""Validation of user input: arrays, which are refused if information would be lost, and parameters.
+"""Validation of user input: arrays and parameters.
 
-Parameters of estimators are fields of their classes. Their constraints are declared once, as in
-scikit-learn; the functions that create constraints are at the end of the module.
+Arrays are refused if their conversion would lose information. Parameters of estimators are fields
+of their classes, which declare the constraints once, as in scikit-learn; the functions that create
+constraints are at the end of the module.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ from dhsic.errors import InputError
 
 #: Squares, products and sums of numbers up to this size are far from the limits of float64.
 LARGEST = 1e60
-#: Largest integer up to which float64 is exact, and bytes of integer types that exceed it, and of
-#: float64.
+#: Integer up to which float64 is exact; and bytes of the widest integer types, and of float64.
 EXACT, WIDE = 2**53, 8
 
-#: Maximum difference of equal numbers computed twice, in units in the last place of the largest.
+#: Maximum difference between two computations of the same number, in units in the last place.
 ROUNDING = 4
 
 #: Function that raises an error for invalid values of a named parameter.
@@ -29,7 +29,7 @@ Constraint = Callable[[str, Any], object]
 
 
 def as_array(given: Any, what: str) -> Array:
-    """Convert input to a NumPy array; InputError, which calls it `what`, if not possible."""
+    """Convert input to a NumPy array, or raise InputError, which calls the input `what`."""
     refuse_lossy(given, what)
     try:
         array = np.asarray(given)
@@ -49,7 +49,7 @@ def as_array(given: Any, what: str) -> Array:
 def in_double(values: Any) -> Any:
     """Convert an array or series of numbers with more than 64 bits to float64.
 
-    pandas cannot compare or hash them.
+    Other values are returned unchanged. pandas cannot compare or hash such long numbers.
 
     >>> in_double(np.array([0.5], dtype=np.longdouble)).dtype, in_double(np.array([1])).dtype
     (dtype('float64'), dtype('int64'))
@@ -159,7 +159,7 @@ def refuse_lossy(given: Any, what: str) -> None:
 
 
 def as_numbers(given: Any, what: str) -> Array:
-    """Convert input to a NumPy array of finite float64 numbers; InputError if not possible."""
+    """Convert input to a NumPy array of finite float64 numbers, or raise InputError."""
     array = as_array(given, what)
     if array.dtype.kind not in "biufO":
         refuse_dtype(array.dtype, what)
@@ -201,7 +201,10 @@ def refuse_dtype(dtype: Any, what: str) -> NoReturn:
 
 
 def check_symmetric(A: Array, what: str, letter: str) -> None:
-    """Raise InputError if a matrix is not symmetric up to rounding."""
+    """Raise InputError if a matrix A is not symmetric up to rounding.
+
+    The message describes the matrix by `what`, and writes it as `letter` in a formula.
+    """
     worst = float(np.abs(A - A.T).max(initial=0.0))
     if worst > 1e-8 * float(np.abs(A).max(initial=0.0)):
         raise InputError(
@@ -214,7 +217,10 @@ def check_symmetric(A: Array, what: str, letter: str) -> None:
 
 
 def such(holds: Callable[[Any], bool], remedy: str, verdict: str = "") -> Constraint:
-    """Return the constraint that `holds` is true; `remedy` follows "pass" in the error message."""
+    """Return the constraint that `holds` is true of a value.
+
+    The error message consists of the value, `verdict`, "; pass " and `remedy`.
+    """
 
     def check(name: str, value: Any) -> None:
         if not holds(value):
@@ -233,7 +239,7 @@ def one_of(options: Collection[str | None], remedy: str) -> Constraint:
 
 
 def by(check: Callable[[Any], object]) -> Constraint:
-    """Return the constraint of a function that raises its own errors."""
+    """Return the constraint that `check` raises no error for a value."""
     return lambda _, value: check(value)
 
 

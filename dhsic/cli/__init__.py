@@ -55,7 +55,10 @@ def main(*, verbose: bool, log_json: bool) -> None:
 
 
 def _add(does: str, *params: click.Parameter | Sequence[click.Parameter], **about: Any) -> None:
-    """Add a command; `does` is the ``module.function`` of `dhsic.cli` that implements it."""
+    """Add a command to `main`; `does` is its implementation, a ``module.function`` of `dhsic.cli`.
+
+    `about` are settings of `click.Command`, and an `example`.
+    """
     flat = [p for one in params for p in ([one] if isinstance(one, click.Parameter) else one)]
     about["epilog"] = f"\b\nExample:\n  {about.pop('example')}"
     main.add_command(Command(does.rpartition(".")[2], does=does, params=flat, **about))

@@ -23,7 +23,7 @@ from dhsic.selection.loci import LociRequest, loci_table
 
 @dataclass
 class AssociationTables:
-    """Tables that a job requests; `sentences` are (label, message) about the written tables."""
+    """Extra tables that a job requests; `sentences` are labels and messages about them."""
 
     job: SelectJob
     data: Labelled
@@ -32,7 +32,13 @@ class AssociationTables:
 
     @classmethod
     def of(cls, job: SelectJob, given: list[Labelled]) -> AssociationTables:
-        """Create the tables of a job; InputError if its data or labels do not support them."""
+        """Check the requests of a job for extra tables, and return them, not yet written.
+
+        Raises
+        ------
+        InputError
+            The data or labels do not support a table, or its path cannot be written.
+        """
         loci = None
         separately = "--per-target" * job.per_target or "--per-class" * job.per_class
         for option, path in (("--effects", job.effects), ("--loci", job.loci)):
@@ -81,7 +87,7 @@ class AssociationTables:
 
 
 def _covariate_names(job: SelectJob) -> tuple[str, ...]:
-    """Names of the covariates of a job; a table of which all columns are used has its file name."""
+    """Names of the covariates of a job; the name of a file if all of its columns are used."""
     names = [*job.covariate]
     for spec in job.covariates:
         path, columns = split_columns(spec)
@@ -90,7 +96,7 @@ def _covariate_names(job: SelectJob) -> tuple[str, ...]:
 
 
 def _check_samples(job: SelectJob, given: Labelled) -> None:
-    """Reject tables that treat samples as independent and of equal weight, if they are not."""
+    """Reject tables that do not support the weights or blocks of the samples."""
     for option, path in (("--effects", job.effects), ("--loci", job.loci)):
         if path is not None and given.sample_weight is not None:
             raise InputError(

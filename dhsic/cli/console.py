@@ -130,7 +130,7 @@ def tell(text: object) -> None:
 
 @contextmanager
 def waiting(path: str) -> Iterator[None]:
-    """Print a message if a URL takes long to open, as an unreachable object store does."""
+    """Context that prints a message if it lasts long and `path` is a URL, which is being opened."""
     notice = "is still being opened. dhsic waits up to 90 s for an object store to answer."
     timer = threading.Timer(SLOW, tell, [f"{masked(path)} {notice}"])
     if "://" in path:
@@ -143,7 +143,7 @@ def waiting(path: str) -> Iterator[None]:
 
 
 def say(label: str, text: str) -> None:
-    """Print a fact on stderr: a label, and the text to the right of it."""
+    """Print a labelled fact on stderr: the label, and the text to the right of it."""
     if _ECHO.as_json:
         logger.info("%s", text, extra={"record": {"about": label}})
     else:
@@ -176,7 +176,7 @@ def paragraph(label: str, text: str, width: int = LABEL_WIDTH) -> str:
 
 
 def shown(path: str) -> str:
-    """Shorten a path to a relative one if it is in the current folder."""
+    """Return a path for display: relative if it is in the current folder, else unchanged."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
@@ -191,7 +191,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def seconds(value: float) -> str:
-    """Format a duration.
+    """Format a duration, given in seconds.
 
     >>> seconds(3.21), seconds(250)
     ('3.2 s', '4 min 10 s')
@@ -231,7 +231,10 @@ def masked(word: str) -> str:
 
 
 def _masked_who(match: re.Match[str]) -> str:
-    """Mask the user part of a URL; a password may contain any character, including ``@``."""
+    """Return a matched URL up to its ``@`` with the user part masked.
+
+    A password may contain any character, including ``@``.
+    """
     scheme, who = match.groups()
     is_plain = ":" not in who and ("/" in who or scheme in ("abfs", "abfss"))
     return match[0] if is_plain else f"{scheme}://{MASK}@"
@@ -255,7 +258,7 @@ def masked_command(words: Iterable[str]) -> str:
 
 
 class Terminated(KeyboardInterrupt):
-    """The command received SIGTERM: it was stopped, reached its time limit, or its pod is moved."""
+    """The command received SIGTERM, for example because it reached its time limit."""
 
 
 #: Exit code and kind of each class of errors; other errors have code 1.
@@ -303,7 +306,7 @@ ONCE = ("--labels", "--pheno", "--keep", "--remove", "--extract", "--exclude", "
 
 
 class Command(click.Command):
-    """Click command whose errors are printed as a message and give an exit code.
+    """Click command that prints its errors as messages and ends with an exit code of `CODES`.
 
     Parameters
     ----------
@@ -382,7 +385,7 @@ def _show_all_options(ctx: click.Context, _: click.Parameter, is_asked: bool) ->
 
 
 def _loaded(module: str) -> ModuleType:
-    """Import a module with garbage collection off, which is faster by a sixth."""
+    """Import and return a module, with garbage collection off, which saves a sixth of the time."""
     if module in sys.modules:
         return sys.modules[module]
     gc.disable()
@@ -408,7 +411,7 @@ def _current_word(ctx: click.Context, word: str) -> str:
 
 
 def _refuse_twice(args: list[str]) -> None:
-    """Reject repeated options whose first value would be ignored."""
+    """Reject options that were passed twice, so that the first value would be ignored."""
     names = [arg.partition("=")[0] for arg in args]
     for name in ONCE:
         if names.count(name) > 1:
@@ -420,7 +423,7 @@ def _refuse_twice(args: list[str]) -> None:
 
 @contextmanager
 def _warnings_as_sentences(ctx: click.Context) -> Iterator[None]:
-    """Print warnings for users as plain sentences, without the source line."""
+    """Context in which warnings for users are printed as sentences, without the source line."""
 
     def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, UserWarning):
@@ -440,7 +443,7 @@ def _warnings_as_sentences(ctx: click.Context) -> Iterator[None]:
 
 @contextmanager
 def _signals_as_errors(ctx: click.Context) -> Iterator[None]:
-    """End the command cleanly on Ctrl-C and on the first SIGTERM; a second one kills it."""
+    """Context in which Ctrl-C and the first SIGTERM raise exceptions; a second SIGTERM kills."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) not in (signal.SIG_DFL, startup.end):
         yield
@@ -501,7 +504,7 @@ def _message(ctx: click.Context, error: BaseException, code: int) -> str:
 
 
 def _hint(ctx: click.Context) -> str:
-    """Advice on how to continue after an interrupted run."""
+    """Advice on how to continue an interrupted run; empty if there is nothing to say."""
     from dhsic.storage.paths import is_url
 
     path = ctx.meta.get(CHECKPOINT)

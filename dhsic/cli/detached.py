@@ -1,6 +1,6 @@
-"""Commands for detached runs on a cluster: `dhsic status`, `attach`, `cancel`; `detach` starts one.
+"""Commands for detached runs on a cluster: `dhsic status`, `attach` and `cancel`.
 
-`status` also reports runs of a local process.
+`detach` starts a detached run. `status` also reports on runs of a local process.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ OF_PROCESSES = {
 
 
 def status(checkpoint: str, scheduler: str | None, *, as_json: bool) -> None:
-    """Print the state of a run."""
+    """Run ``dhsic status``: print the state of the run of a checkpoint."""
     saved = Checkpoint(checkpoint)
     if saved.is_begun() and not Folder(checkpoint).is_detached:
         facts = _of_a_process(saved)
@@ -91,7 +91,7 @@ def _far(known: Mapping[str, Any]) -> str:
 
 
 def detach(job: SelectJob, request: Request) -> None:
-    """Start a job on its cluster, and print the commands to find it again."""
+    """Start a job on its cluster, and print its id and the command that follows it."""
     options = {name: value for name, value in job.plain().items() if name != "detach"}
     folder = Folder(job.checkpoint)
     send(replace(request, job=options), folder, scheduler=job.scheduler)
@@ -103,7 +103,7 @@ def detach(job: SelectJob, request: Request) -> None:
 
 
 def settle(job: SelectJob, result: xr.Dataset) -> None:
-    """Mark a detached run as done, if `resume` has completed it in this process."""
+    """Save the result of a detached run that `resume` has completed here, and mark it as done."""
     if job.checkpoint is None or not (folder := Folder(job.checkpoint)).is_detached:
         return
     with folder.driven():
@@ -112,7 +112,7 @@ def settle(job: SelectJob, result: xr.Dataset) -> None:
 
 
 def cancel(checkpoint: str, scheduler: str | None) -> None:
-    """Stop a run; its completed rounds remain in the checkpoint."""
+    """Run ``dhsic cancel``: stop a run; its completed rounds remain in the checkpoint."""
     with attached(checkpoint, scheduler=scheduler) as run:
         run.cancel()
         state = run.wait(10.0)
@@ -132,7 +132,7 @@ def attach(
     progress: bool | None,
     as_json: bool,
 ) -> None:
-    """Follow a run until it ends, then print its table of features."""
+    """Run ``dhsic attach``: follow a run until it ends, then print the selected features."""
     from tqdm.auto import tqdm  # imported here because it loads slowly
 
     genes = None if annotate is None else Genes.read(annotate)

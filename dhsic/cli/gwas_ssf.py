@@ -1,8 +1,9 @@
 """GWAS-SSF 1.0: the GWAS Catalog's format for summary statistics, a table and its metadata.
 
-The first eight columns and their order are fixed; every row has a value in each of them. So
-variants are left out that have no effect, no place on a human chromosome, or alleles of other
-letters than A, C, G and T. Chromosomes are numbers: X is 23, Y is 24, MT is 25, unlike in PLINK.
+The first eight columns and their order are fixed, and every row must have a value in each of them.
+So variants are left out if they have no effect, no position on a human chromosome, or alleles with
+letters other than A, C, G and T. Chromosomes are numbers: X is 23, Y is 24, MT is 25, unlike in
+PLINK.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from dhsic.sources.views import described
 from dhsic.storage.folder import replacing
 from dhsic.storage.paths import as_path
 
-#: Suffixes of tables in this format, and what the name of the metadata file adds to theirs.
+#: Suffixes of tables in this format; and what is appended for the name of the metadata file.
 SUFFIXES, META = (".ssf.tsv", ".ssf.tsv.gz"), "-meta.yaml"
 FILE_TYPE = "GWAS-SSF v1.0"
 #: Text for missing values in optional columns, and for facts that the user must add.
@@ -68,12 +69,12 @@ class Study:
 
 
 def is_ssf(path: str) -> bool:
-    """Whether the suffix of a path asks for this format."""
+    """Whether the suffix of a path is one of GWAS-SSF, see `SUFFIXES`."""
     return path.lower().endswith(SUFFIXES)
 
 
 def check_ssf(source: AbstractSource, path: str, *, force: bool) -> None:
-    """Reject data that are no human variants, and metadata that would be overwritten."""
+    """Reject data that are not human variants, and an existing metadata file unless `force`."""
     advice = "For a table of any features, pass --effects effects.tsv."
     lacking = {CONTIG, POSITION, REF, ALT} - {*described(source)}
     if lacking:
@@ -100,9 +101,9 @@ def check_ssf(source: AbstractSource, path: str, *, force: bool) -> None:
 def write_ssf(
     path: str, result: xr.Dataset, estimates: Float, study: Study, *, is_ref_known: bool
 ) -> list[str]:
-    """Write the table and the metadata; return sentences about them.
+    """Write the table and its metadata file; return sentences about the table.
 
-    `estimates` (d, 5) are those of `dhsic.passes.effects`. `is_ref_known` tells whether
+    `estimates` (d, 5) are the columns of `dhsic.passes.effects`. `is_ref_known` states that
     ``variant_ref`` is the allele of the reference genome.
     """
     table = _table(result, estimates, is_ref_known=is_ref_known)
@@ -119,7 +120,7 @@ def write_ssf(
 
 
 def _table(result: xr.Dataset, estimates: Float, *, is_ref_known: bool) -> pd.DataFrame:
-    """Table of all variants, with both columns of p-values; values may be missing."""
+    """Table of all variants, with p-values and their logarithms; required values may be missing."""
     contigs = pd.Series(result[CONTIG].to_numpy().astype(str))
     names = chromosome_names(contigs.unique())
     n, beta, error, p, minus_log10_p = estimates.T
@@ -153,7 +154,7 @@ def _alleles(values: Array) -> pd.Series[str]:
 
 
 def _lacking(table: pd.DataFrame) -> dict[str, Mask]:
-    """Masks of the variants that lack a required value, by reason, each variant once."""
+    """Masks (d,) of variants that lack a required value, by reason; each is in at most one mask."""
     both = [table[name].str.fullmatch(LETTERS) for name in ("effect_allele", "other_allele")]
     masks = {
         "on no chromosome from 1 to 22, X, Y or MT": table["chromosome"].isna(),
@@ -170,7 +171,7 @@ def _lacking(table: pd.DataFrame) -> dict[str, Mask]:
 
 
 def _left_out(masks: Mapping[str, Mask]) -> list[str]:
-    """Sentence about the variants that the table does not contain."""
+    """List of one sentence about the variants that are not in the table; empty if all are."""
     n = {reason: int(mask.sum()) for reason, mask in masks.items() if mask.any()}
     if not n:
         return []
@@ -181,7 +182,7 @@ def _left_out(masks: Mapping[str, Mask]) -> list[str]:
 
 
 def _notes(path: str, result: xr.Dataset, *, is_log: bool, is_ref_known: bool) -> list[str]:
-    """Sentences about values that are missing or written in another way, and what to add."""
+    """Sentences about missing columns, the form of p-values, and what the user must fill in."""
     notes = []
     if is_log:
         notes.append(
@@ -206,7 +207,7 @@ def _notes(path: str, result: xr.Dataset, *, is_log: bool, is_ref_known: bool) -
 
 
 def _write_meta(path: str, result: xr.Dataset, study: Study, *, is_sorted: bool) -> None:
-    """Write the metadata as YAML, of which JSON values are a part."""
+    """Write the metadata file as YAML, with values in JSON, which YAML includes."""
     sample: dict[str, Any] = {
         "sample_ancestry_category": [NOT_REPORTED],
         "sample_size": study.n_samples,

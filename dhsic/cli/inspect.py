@@ -1,6 +1,6 @@
 """`dhsic inspect`: contents and layout of a store, and the memory of a selection.
 
-It also reports the cost of reading with this layout, and recommends better chunks.
+The command also reports the cost of reading with this layout, and recommends better chunks.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from dhsic.sources.stores import metadata_of
 from dhsic.sources.views import whole_of
 from dhsic.sources.zarr import good_chunks
 
-#: Maximum number of columns of an obsm matrix that is listed as a target, such as coordinates.
+#: Maximum number of columns of an obsm matrix (such as coordinates) that is listed as a target.
 MOST_DIMENSIONS = 3
 #: Reading is slow if chunks have fewer raw bytes than this.
 SMALL_CHUNK = 1 << 20
-#: Tasks need much memory if blocks have more bytes than this; a task has about three copies.
+#: Tasks need much memory if blocks have more bytes than this; a task has about three copies of one.
 LARGE_BLOCK = 64 << 20
 
 
@@ -144,13 +144,13 @@ def inspect(*, path: str | list[str], as_json: bool, **opening: Any) -> None:
 
 
 def _block_names(source: AbstractSource) -> tuple[str, ...]:
-    """Names of the matrices of a source that joins different matrices; () for others."""
+    """Names of the matrices that a source joins; () if it does not join several matrices."""
     whole = whole_of(source)
     return whole.block_names if isinstance(whole, JoinedSource) else ()
 
 
 def _files(source: AbstractSource) -> list[dict[str, Any]]:
-    """Name and size of each file of a source that joins several; [] for others."""
+    """Name and size of each file that a source joins; [] if it does not join several files."""
     return [
         {
             "file": part.name,
@@ -178,7 +178,10 @@ def _describe_storage(source: AbstractSource, values: str) -> str:
 
 
 def _about_file(path: str | list[str], source: AbstractSource) -> list[str]:
-    """Advice on a file that is not a Zarr store; empty if it is read as fast as a store."""
+    """Advice to convert a file that is not a Zarr store; empty for PLINK files and arrays.
+
+    PLINK files are read as fast as a store.
+    """
     if not isinstance(path, str):
         return []
     if samples_table(on_disk(path)) is not None:
@@ -217,7 +220,7 @@ def _targets(
 
 
 def _of_plink(path: str) -> list[str]:
-    """Names of the phenotypes of PLINK files, and SEX; [] for other files."""
+    """Names of the phenotypes in PLINK's table of samples, then SEX; [] for other files."""
     table = samples_table(path)
     names = [] if table is None else [*read_table(table).columns]
     phenotypes = [name for name in names if not is_id(name) and name != SEX]
@@ -225,7 +228,7 @@ def _of_plink(path: str) -> list[str]:
 
 
 def _targets_of_part(part: Part) -> Iterator[tuple[str, str]]:
-    """Yield variables along the samples of one of several files or matrices."""
+    """Yield variables along the samples of one file or matrix, with a summary of each."""
     store = anndata_of(part.data)
     if store is not None:
         yield from _of_cells(part.data, store)
@@ -234,7 +237,13 @@ def _targets_of_part(part: Part) -> Iterator[tuple[str, str]]:
 
 
 def _of_target(job: SelectJob, source: AbstractSource, name: str) -> str:
-    """Summary of a target that is not among the listed variables; InputError if it is absent."""
+    """Summary of a target that is not among the listed variables.
+
+    Raises
+    ------
+    InputError
+        The data have no such variable.
+    """
     data = job.path if isinstance(job.path, str) else source
     return _summary(labels_at(data, name, job.missing_chunks, "a variable of the data"))
 
@@ -339,7 +348,7 @@ class Layout:
     amplification: float
 
     def facts(self, source: AbstractSource, values: str) -> Iterator[tuple[str, str]]:
-        """Yield labelled facts about the array and its values."""
+        """Yield facts about the array and its values: a label and a text each."""
         yield (
             "array",
             f"{self.array}: {self._sized(self.shape)}, {self.dtype}, Zarr {self.zarr_format}",
@@ -352,7 +361,7 @@ class Layout:
         yield "codecs", f"{', '.join(self.codecs) or 'none'}; {check}"
 
     def costs(self) -> Iterator[tuple[str, str]]:
-        """Yield labelled facts about the cost of reading."""
+        """Yield facts about the cost of reading: a label and a text each."""
         shards = "" if self.shards is None else f", in shards of {self._sized(self.shards)}"
         yield "chunks", f"{self._sized(self.chunks)}{shards}"
         reading = (
@@ -371,7 +380,7 @@ def _names(names: Array | None) -> str:
 
 
 def layout_of(source: AbstractSource, data: ChunkedArray) -> Layout:
-    """Inspect the array that a source reads."""
+    """Return the storage layout of the array that a source reads."""
     array = data.opened()
     axes = ["samples", "features"] if data.feature_axis else ["features", "samples"]
     dims = dimension_names(array)

@@ -1,4 +1,4 @@
-"""SelectJob: a selection as plain values: options of `select`, which are stored for `resume`."""
+"""SelectJob: the options of `dhsic select` as plain values, which are stored for `resume`."""
 
 from __future__ import annotations
 
@@ -326,7 +326,7 @@ class SelectJob:
 
     @classmethod
     def kept_in(cls, path: str) -> SelectJob:
-        """Load the job that a checkpoint stores."""
+        """Load the job that is stored in the checkpoint at `path`."""
         checkpoint = Checkpoint(path)
         if not checkpoint.store.is_there():
             raise CheckpointError(
@@ -354,7 +354,7 @@ class SelectJob:
         )  # the checkpoint may have moved
 
     def plain(self) -> dict[str, Any]:
-        """Values for JSON."""
+        """Options of the job as plain values for JSON, by name."""
         content = asdict(self)
         return {"command": COMMAND, **content.pop("parameters"), **content}
 
@@ -364,7 +364,10 @@ class SelectJob:
         return str(self.parameters.get("label_kernel", "auto"))
 
     def request(self, given: Labelled, attributes: Mapping[str, Any] | None = None) -> Request:
-        """Request of the job for open data and labels; `attributes` are added to the result."""
+        """Build the request of the job for open data with labels.
+
+        `attributes` are added to the attributes of the result.
+        """
         settings = {"checkpoint": self.checkpoint, "memory_limit": self.memory}
         settings["progress"] = "auto" if self.progress is None else self.progress
         return Request.labelled(
@@ -380,7 +383,7 @@ class SelectJob:
 
     @property
     def data_name(self) -> str:
-        """Path of the data for messages; for several, their number and names."""
+        """Path of the data for messages; for several paths, their number and names."""
         return self.path if isinstance(self.path, str) else short_name(self.path)
 
     @property
@@ -411,7 +414,11 @@ class SelectJob:
 
     @property
     def _not_features(self) -> tuple[str, ...]:
-        """Columns of the data that are not features: those named, labels and covariates."""
+        """Columns of the data that are not features.
+
+        These are the columns of --not-feature, and, if the data contain them, those of labels,
+        covariates, blocks and weights.
+        """
         holds_labels = self.labels is None and is_table(self.path)
         columns = (*self.label_columns, *self.covariate, *self.block_columns, *self.weight_column)
         labels = columns if holds_labels else ()
@@ -419,7 +426,7 @@ class SelectJob:
 
     @property
     def label_columns(self) -> tuple[str, ...]:
-        """Names of the targets, and of the events and entries of censored times."""
+        """Names of the targets; for censored times also of the columns of --event and --entry."""
         event = None if self.event is None else event_column(self.event)
         return (*self.target, *(name for name in (event, self.entry) if name is not None))
 
@@ -434,7 +441,7 @@ class SelectJob:
 
     @property
     def block_columns(self) -> tuple[str, ...]:
-        """Names of the columns with blocks of samples."""
+        """Names of the columns that contain the blocks of samples."""
         return tuple(name for name in (self.permute_whole, self.permute_within) if name is not None)
 
     @property
@@ -444,7 +451,7 @@ class SelectJob:
 
     @property
     def weight_column(self) -> tuple[str, ...]:
-        """Name of the variable, or column of the labels, that holds the weights; () if none."""
+        """Name of the variable, or column of --labels, with the sample weights; () if none."""
         return () if self.weights is None or self.has_weight_table else (self.weights,)
 
     @property
@@ -470,7 +477,7 @@ class SelectJob:
 
     @property
     def dim(self) -> str | None:
-        """Dimension of the result along which runs differ; None for a single run."""
+        """Dimension of the result that holds several runs; None for a single run."""
         return next((dim for name, dim in SEVERAL.items() if getattr(self, name)), None)
 
     def runtime(self) -> AbstractRuntime:
@@ -478,7 +485,7 @@ class SelectJob:
         return choose_runtime("auto", scheduler=self.scheduler, n_threads=self.threads)
 
     def selector(self) -> Selector:
-        """Create the selector of the method, with the parameters passed."""
+        """Create the selector of the method, with the parameters that were passed."""
         names = parameters_of(self.method)
         for name in self.parameters:
             if name not in names:
@@ -488,7 +495,7 @@ class SelectJob:
         return selector_of(self.method, self.n_features, {**self.parameters, **self._set(names)})
 
     def _set(self, known: list[str]) -> dict[str, Any]:
-        """Parameters that ``--set NAME=VALUE`` sets, by name."""
+        """Parse ``--set NAME=VALUE``; return values by parameter, which must be among `known`."""
         out = {}
         free = sorted({*known} - OF_METHODS - {*OF_RUNS})
         for setting in self.settings:
@@ -510,7 +517,7 @@ class SelectJob:
         return out
 
     def check(self) -> SelectJob:
-        """Reject jobs that cannot succeed, before the work begins."""
+        """Return the job, or reject it if its options cannot succeed together."""
         selector = self.selector()
         selector.check()
         if (
@@ -618,7 +625,7 @@ class SelectJob:
         return self
 
     def _check_covariates(self) -> None:
-        """Reject names of columns that were passed as tables of covariates."""
+        """Reject a column name that was passed to --covariates, which takes a table."""
         for table in (split_columns(spec)[0] for spec in self.covariates):
             name = PurePath(table).name
             if "://" not in table and "." not in name and not Path(table).exists():
@@ -628,7 +635,7 @@ class SelectJob:
                 )
 
     def check_read(self, out: str, option: str = "--out") -> None:
-        """Reject an output path that is also an input of the run; `option` is its option."""
+        """Reject an output path `out` that is also an input; `option` is the option that set it."""
         paths = [self.path] if isinstance(self.path, str) else self.path
         read = {
             **{"PATH" if len(paths) == 1 else path: path for path in paths},
@@ -648,7 +655,7 @@ class SelectJob:
 
 
 def _is_table(spec: str) -> bool:
-    """Whether a text is a file, or a file and columns of it, see `split_columns`."""
+    """Whether a text is the path of a file, or ``FILE:COLUMNS``, see `split_columns`."""
     return Path(split_columns(spec)[0]).is_file()
 
 
@@ -661,7 +668,7 @@ def _literal(text: str) -> Any:
 
 
 def _without_names_of_plink(options: dict[str, Any]) -> dict[str, Any]:
-    """Replace ``--pheno-name`` by targets, and ``--covar-name`` by columns of covariates.
+    """Replace PLINK's options: ``--pheno-name`` by targets, ``--covar-name`` by covariates.
 
     Raises
     ------

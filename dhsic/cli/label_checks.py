@@ -80,7 +80,7 @@ def check_na(job: SelectJob, data: Labelled, names: Collection[str]) -> None:
 
 
 def number_note(name: str, values: Array) -> str:
-    """Return a note if numbers that may be codes for groups are used as a number; else ""."""
+    """Return a note if a covariate is used as a number but may be codes for groups; else ""."""
     return taken_as_number(name, values, f"pass --category {shlex.quote(name)}")
 
 
@@ -121,9 +121,9 @@ def refuse_coded(job: SelectJob, columns: Columns) -> None:
 
 
 def _zeros(name: str, values: Array) -> int:
-    """Number of zeros, PLINK's code for missing, in a column with a PLINK name and PLINK's codes.
+    """Number of zeros that mean missing, as in PLINK's phenotype and sex columns; else 0.
 
-    Other values must be only 1 and 2, or only 2; for other columns, the result is 0.
+    The column must have the name of such a column, and other values of only 1 and 2, or only 2.
     """
     if values.dtype.kind not in "iuf" or not OF_PLINK.fullmatch(plain(name)):
         return 0
@@ -132,7 +132,7 @@ def _zeros(name: str, values: Array) -> int:
 
 
 def _na(name: str, code: float) -> str:
-    """Option that declares a code of this column as missing.
+    """Option that declares `code` as missing in the column `name`.
 
     >>> _na("blood pressure", -9)
     "--na 'blood pressure=-9'"
@@ -141,7 +141,7 @@ def _na(name: str, code: float) -> str:
 
 
 def warn_of_label_slips(data: Labelled, labels: Columns) -> None:
-    """Warn of labels that lie extremely far from all others, by the names of their samples."""
+    """Warn of labels that are extremely far from all others, probably typing errors."""
     names = data.source.sample_names()
     ours = None if names is None else data.filtered.samples_of(names)
     for name, values in labels:
@@ -159,7 +159,11 @@ def refuse_text(
     covariates: Columns,
     places: Callable[[str], Callable[[int], str]],
 ) -> None:
-    """Reject labels and covariates that are mostly numbers but contain some text."""
+    """Reject labels and covariates that are mostly numbers but contain some text.
+
+    `places` returns, for the name of a column, a function from a sample's index to its place in a
+    file, for messages.
+    """
     for name, column in covariates:
         if column.dtype.kind == "O":
             refuse_mixed_covariate(name, column, places(name))
@@ -169,7 +173,10 @@ def refuse_text(
 
 
 def _refuse_mixed(job: SelectJob, name: str, values: Array, place: Callable[[int], str]) -> None:
-    """Reject labels that are mostly numbers but contain some text: codes or typing errors."""
+    """Reject labels that are mostly numbers but contain some text, such as codes or typing errors.
+
+    `place` maps the index of a sample to its place in a file, for messages.
+    """
     odd = text_among_numbers(f"labels {name!r}", name, values, place)
     if not odd.are_few:
         return
@@ -181,7 +188,10 @@ def _refuse_mixed(job: SelectJob, name: str, values: Array, place: Callable[[int
 
 
 def _remedy_for(odd: OddFields, column: WrittenColumn) -> str:
-    """Return advice on text among the numbers of a column, up to "if labels are classes,"."""
+    """Return advice on text among the numbers of a column.
+
+    Its last sentence is incomplete: the caller says what to do if the labels are classes.
+    """
     markers = odd.limits or odd.markers
     na = " ".join(f"--na {shlex.quote(f'{column.name}={text}')}" for text in markers)
     if odd.limits:
@@ -201,7 +211,7 @@ def _remedy_for(odd: OddFields, column: WrittenColumn) -> str:
 
 
 def refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
-    """Reject text (m,) that is numbers with a unit, or that the label kernel needs as numbers."""
+    """Reject text labels (m,) that are numbers with a unit, or if the kernel needs numbers."""
     kernel, distinct = job.labels_as, {*texts.tolist()} - {""}
     if kernel == ORDINAL and len(distinct) > 2:
         raise InputError(
@@ -231,7 +241,7 @@ def refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
 
 
 def _refuse_commas(job: SelectJob, name: str, texts: Array) -> None:
-    """Refuse text (m,) that is numbers, some of them with commas."""
+    """Refuse text labels (m,) that are numbers, some of them with commas."""
     distinct = {*texts.tolist()} - {""}
     are_numbers = len(distinct) >= MEASURED and all(map(WRITTEN.fullmatch, distinct))
     if not are_numbers or job.labels_as in CLASS_KERNELS:
@@ -247,7 +257,7 @@ def _refuse_commas(job: SelectJob, name: str, texts: Array) -> None:
 
 
 def about_single_values(job: SelectJob, columns: Columns) -> str:
-    """Return advice on columns in which all values that are not missing are the same, such as 1."""
+    """Return advice if all present values of a column are the same, such as 1; else ""."""
     for name, values in columns:
         gone = is_missing(values)
         if gone.any() and len({*map(str, values[~gone].tolist())}) == 1:
@@ -260,7 +270,7 @@ def about_single_values(job: SelectJob, columns: Columns) -> str:
 
 
 def refuse_names(name: str, values: Array, label_kernel: str) -> None:
-    """Reject labels that identify samples, because (nearly) every sample has its own class."""
+    """Reject labels that are sample names, because (nearly) every sample has its own class."""
     is_class = label_kernel != "auto" or auto_kernel(values) in CLASS_KERNELS
     column = values.astype(str) if values.dtype.kind == "O" else values
     n = len(np.unique(column))

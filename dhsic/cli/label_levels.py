@@ -76,5 +76,5 @@ def in_order(name: str, values: Array, levels: Mapping[str, list[str]]) -> Array
 
 
 def _key(text: str) -> float | str:
-    """A number, or else the text itself: "1" and "1.0" are one level."""
+    """Key by which levels are compared: a number if the text is one, so that "1" equals "1.0"."""
     return float(text) if is_numeral(text) else text

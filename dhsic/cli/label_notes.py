@@ -59,12 +59,12 @@ def single_samples(y: Array | None, target: Sequence[str]) -> Iterator[str]:
 
 
 def _na(target: Sequence[str], name: str) -> str:
-    """Return the option that makes a class of the first labels a missing value."""
+    """Return the option that declares the class `name` of the first target as missing."""
     return f"--na {shlex.quote(f'{target[0]}={name}' if target else name)}"
 
 
 def small_classes(y: Array | None) -> Iterator[str]:
-    """Yield a note on small classes, for a selection per class."""
+    """Yield a note on classes of fewer than `FEW` samples, for a selection per class."""
     if y is None or y.ndim > 1:
         return
     names, counts = np.unique(y.astype(str) if y.dtype.kind == "O" else y, return_counts=True)

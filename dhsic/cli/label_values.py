@@ -1,4 +1,4 @@
-"""Checks of labels and covariates whose values may be misread, with errors or notes."""
+"""Checks for values of labels and covariates that may be misread, with errors or notes."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from dhsic.sources.ids import abbreviate, na_of
 from dhsic.sources.measured_text import refuse_measured
 from dhsic.sources.rewriting import WrittenColumn
 
-#: Minimum mean number of rows per value if cells may have been merged; and a pandas expression that
-#: copies the values of a column {v} into the empty cells below them.
+#: Minimum mean number of rows per present value for cells that may have been merged; and a pandas
+#: expression that copies the values of a column {v} into the empty cells below them.
 FEWEST_ROWS = 3
 FILLED = "{v}.mask({v} == '').ffill()"
-#: Words of notes on texts that are no names of classes, unless the user says so.
+#: Phrase of notes on text that is read as missing, unless the user declares it as a name.
 READ_AS_MISSING = "is read as missing"
 
 
 def check_values(job: SelectJob, name: str, values: Array, column: Array, path: str) -> list[str]:
     """Check one column of labels or covariates.
 
-    Returns notes on values that are treated as names, but may mean something else.
+    Returns notes on text that is treated as a name or as missing, but may mean something else.
 
     Parameters
     ----------
     values, column : (m,) array
         Values as stored, and after conversion by `dhsic.joins.text.typed`.
     path : str
-        Path of the table that contains them, or of the data.
+        Path of the table that contains the column, or of the data.
 
     Raises
     ------
     InputError
-        The values are probably not numbers, or not names of classes or groups, as they seem to be.
-        The message has a remedy for each interpretation.
+        The values look like numbers, or like names of classes or groups, but probably are not. The
+        message has a remedy for each interpretation.
     """
     is_label = name in job.target
     called = f"{'labels' if is_label else 'covariate'} {name!r}"
@@ -76,7 +76,11 @@ def check_values(job: SelectJob, name: str, values: Array, column: Array, path: 
 def _missing_words(
     job: SelectJob, name: str, values: Array, column: Array, called: str, group: str
 ) -> str:
-    """Return a note on texts such as NONE that are read as missing, but may be names (m,)."""
+    """Return a note on text such as NONE that is read as missing, but may be a name; "" if none.
+
+    `values` and `column` (m,) are those of `check_values`; `called` describes the column, and
+    `group` is what a name would denote.
+    """
     if values.dtype.kind not in "OUST":
         return ""
     text = stripped(values)
@@ -90,7 +94,7 @@ def _missing_words(
 
 
 def _check_measured(job: SelectJob, name: str, written: WrittenColumn, column: Array) -> str:
-    """Refuse dates and measurements (m,) that are text; return a note on dates that are batches."""
+    """Refuse text (m,) that is dates or measurements; return a note on dates that name batches."""
     if name in job.target:
         remedy = "pass --label-kernel multiclass"
         note = refuse_dates(written, column, "class", remedy)
@@ -103,7 +107,7 @@ def _check_measured(job: SelectJob, name: str, written: WrittenColumn, column: A
 
 
 def _refuse_merged(written: WrittenColumn, column: Array) -> None:
-    """Refuse names (m,) that are only in the first row of each group, as from merged cells."""
+    """Refuse names (m,) that only the first row of each group has, as merged cells give them."""
     there = np.flatnonzero(~is_missing(column))
     names = column[there]
     are_blocks = bool((names[1:] != names[:-1]).all()) and FEWEST_ROWS * there.size <= column.size
@@ -119,7 +123,7 @@ def _refuse_merged(written: WrittenColumn, column: Array) -> None:
 
 
 def _check_words(job: SelectJob, name: str, column: Array, called: str, group: str) -> str:
-    """Reject names that mean "missing"; return a note on names that may mean it."""
+    """Reject names that mean "missing"; return a note on names that may mean "missing"."""
 
     def na(words: list[str]) -> str:
         return " ".join(f"--na {shlex.quote(f'{name}={word}')}" for word in words)

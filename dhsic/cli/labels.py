@@ -83,8 +83,8 @@ def open_with_labels(
 ) -> Labelled:
     """Open the data of a job, with labels and covariates.
 
-    Samples that lack a label or covariate are excluded. `before` is the same data with other
-    labels, if it is already open. `categories` is an option of `dhsic.open_source`.
+    Samples that lack a label or covariate are excluded. If the same data are already open with
+    other labels, `before` is these data. `categories` is an option of `dhsic.open_source`.
     """
     table = None if job.labels is None else read_table(job.labels, remedies=REMEDIES)
     job = _with_stored_order(job)
@@ -112,7 +112,7 @@ def open_with_labels(
 
 
 def _with_stored_order(job: SelectJob) -> SelectJob:
-    """Return the job with the order of targets that are ordered categories of their file."""
+    """Return the job with --order set for targets that their file stores as ordered categories."""
     order = list(job.order)
     for name in job.target:
         if name in job.levels:
@@ -150,7 +150,7 @@ def _n_labels(job: SelectJob, table: Table | None) -> int | None:
 
 
 def _stored(job: SelectJob, name: str, source: AbstractSource | None = None) -> Array:
-    """Read a variable of the store, or a column of the table that the source reads."""
+    """Read the variable `name` of the store, or the column `name` of the data if it is a table."""
     if source is not None and name in source.sample_coords():
         return source.sample_coords()[name]
     data = job.path if source is None or isinstance(job.path, str) else source
@@ -158,10 +158,10 @@ def _stored(job: SelectJob, name: str, source: AbstractSource | None = None) -> 
 
 
 def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
-    """Columns (m,) of labels, covariates, blocks and weights, notes on them, and counts of rows.
+    """Read the columns of labels, covariates, blocks and weights; also notes, and counts of rows.
 
-    Columns are converted to numbers or text. They have the samples of `data` (which has no labels
-    yet) that pass the filters.
+    Columns (m,) have one row per sample of `data` (which has no labels yet) that passes the
+    filters. All but those of blocks are converted to numbers or text.
     """
     named = job.weight_column
     names = (*job.label_columns, *job.covariate, *job.block_columns, *named)
@@ -238,7 +238,10 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
 def _warn_of_events(
     job: SelectJob, labels: Columns, table: Table | None, orders: Sequence[RowOrder]
 ) -> None:
-    """Warn of times without events, see `warn_of_events`; the first order is that of the table."""
+    """Warn of labels that look like times to an event if --event was not passed.
+
+    The first of the `orders` is that of `table`; see `warn_of_events`.
+    """
     if job.event is not None:
         return
     others = {name: partial(np.asarray, values) for name, values in labels}
@@ -250,14 +253,17 @@ def _warn_of_events(
 
 
 def _taken(table: Table, order: RowOrder, name: str) -> Array:
-    """Read a column of a table for the samples, (m,)."""
+    """Column of a table in the order of the samples, (m,)."""
     return order.take(table.column(name))
 
 
 def _weights(
     job: SelectJob, data: Labelled, columns: Mapping[str, list[Array]]
 ) -> tuple[Columns, list[RowOrder], list[str]]:
-    """Weights of samples, from `columns` by name or a table; its row order, if any, and notes."""
+    """Read the weights of the samples, from `columns` or from the table of --weights.
+
+    Returns the weights; the row order of their table, if there is one; and notes.
+    """
     if job.weights is None or not job.has_weight_table:
         weights = [(name, one) for name in job.weight_column for one in columns[name]]
         return weights, [], [f"weights {name}" for name in job.weight_column]
@@ -279,7 +285,7 @@ def _weights(
 def _stored_columns(
     job: SelectJob, table: Table | None, values_by_name: Mapping[str, Array]
 ) -> list[tuple[str, Array, str]]:
-    """Name, values as stored, and path of each column of labels and covariates."""
+    """List the columns of labels and covariates: name, values as stored, and path of each."""
 
     def path_of(name: str) -> str:
         is_here = table is not None and name.removeprefix("#") in table.columns
@@ -293,7 +299,7 @@ def _stored_columns(
 
 
 def _refuse_quantities(job: SelectJob, written: list[tuple[str, Array, str]]) -> None:
-    """Refuse covariates that are quantities in several forms, see `refuse_quantities`."""
+    """Refuse covariates that are text with numbers, such as "5 mg", see `refuse_quantities`."""
     for name, values, path in written:
         if name not in (*job.category, *job.target) and values.dtype.kind in "OU":
             column = WrittenColumn(f"covariate {name!r}", name, path)
@@ -302,7 +308,7 @@ def _refuse_quantities(job: SelectJob, written: list[tuple[str, Array, str]]) ->
 
 
 def _checked_values(job: SelectJob, written: list[tuple[str, Array, str]]) -> list[str]:
-    """Check columns with `check_values`; return its notes."""
+    """Check the values of each column, see `check_values`; return notes on them."""
     each = (
         check_values(job, name, values, _typed(job, name, values), path)
         for name, values, path in written
@@ -311,21 +317,24 @@ def _checked_values(job: SelectJob, written: list[tuple[str, Array, str]]) -> li
 
 
 def _lines(table: Table, order: RowOrder) -> Callable[[int], str]:
-    """Return a function from the index of a sample to its line in a table, for messages."""
+    """Return a function that maps the index of a sample to its line in a table, for messages."""
     return lambda i: table.place(int(order.rows[i]))
 
 
 def _places(data: Labelled) -> Callable[[int], str]:
-    """Return a function from the index of a sample, after filters, to its name for messages."""
+    """Return a function that maps the index of a sample to its name, for messages.
+
+    The index counts the samples that pass the filters.
+    """
     names = data.source.sample_names()
     called = data.filtered.samples_of(np.arange(data.source.n_samples) if names is None else names)
     return lambda i: f"of sample {called[i]}"
 
 
 def _refuse_second(name: str, path: str, owners: dict[str, str]) -> None:
-    """Reject a covariate that two tables have.
+    """Reject the covariate `name` of the table at `path` if another table has one of this name.
 
-    `owners` maps names of covariates to their tables; a new covariate is added to it.
+    `owners` maps names of covariates to their tables; this covariate is added.
     """
     bare = name.removeprefix("#")
     if bare in owners:
@@ -343,7 +352,7 @@ def _each_column(values: Array) -> list[Array]:
 
 
 def _check_said(job: SelectJob, tables: list[Table]) -> None:
-    """Reject --sample-column if none of several tables has this column."""
+    """Reject --sample-column if there are several tables and none has this column."""
     key = job.sample_column
     if key is not None and len(tables) > 1 and not any(table.has_key(key) for table in tables):
         listed = "; ".join(
@@ -356,7 +365,10 @@ def _check_said(job: SelectJob, tables: list[Table]) -> None:
 
 
 def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]) -> RowOrder:
-    """Match rows of a table to the samples that pass the filters."""
+    """Match the rows of a table to the samples that pass the filters.
+
+    `wanted` are the columns that will be used.
+    """
     m, key_column = data.source.n_samples, job.sample_column
     names, count_rows = names_to_match(data.source, table.columns, wanted, key_column)
     if not job.by_position and (names is None or count_rows):
@@ -409,9 +421,9 @@ def _first_features(source: AbstractSource) -> str:
 
 
 def _refuse_turned(job: SelectJob, data: Labelled, table: Table, error: InputError) -> None:
-    """Raise a clear error if the data are transposed.
+    """Raise an error with advice if a column of the table of labels contains names of features.
 
-    This is so if a column of the table contains names of features.
+    Then the data are probably transposed. `error` is the cause of the new error.
     """
     features = data.source.feature_names() if is_table(job.path) else None
     feature_names = set() if features is None else set(map(str, features))
@@ -432,7 +444,7 @@ def _table_notes(table: Table, order: RowOrder) -> list[str]:
 
 
 def _but_names(table: Table, order: RowOrder) -> list[str]:
-    """Names of the columns that are not ids: neither named like ids, nor (equal to) the key."""
+    """Names of the columns of a table that do not contain sample names."""
     key = table.columns[order.key[0]] if len(order.key) == 1 else None
     names = [
         name
@@ -449,7 +461,7 @@ def _but_names(table: Table, order: RowOrder) -> list[str]:
 
 
 def _typed(job: SelectJob, name: str, values: Array) -> Array:
-    """Convert a column to numbers or text; an error is raised if this loses digits or classes."""
+    """Convert a column to numbers or text; raise an error if digits or classes would be lost."""
     column = typed(values, na_of(job.na, name), job.not_na)
     if values.dtype.kind in "iu" or column.dtype.kind == "f":
         refuse_wide(np.where(is_missing(column), 0, whole_numbers(values)), f"{name!r}")
@@ -480,7 +492,7 @@ def _checked(values: Array, name: str, m: int) -> Array:
 
 
 def _named(data: Labelled, rows: Index) -> str:
-    """Return the end of a sentence that names the samples in some rows."""
+    """Return the end of a sentence: the names of the samples at positions `rows`, if they exist."""
     names = data.source.sample_names()
     if names is None:
         return "."
@@ -498,7 +510,10 @@ def _add_labels(
     notes: list[str],
     n_rows: Mapping[str, int],
 ) -> Labelled:
-    """Add labels and covariates to the data, and exclude the samples that lack a value."""
+    """Add labels, covariates, blocks and weights to the data; exclude samples that lack a value.
+
+    Columns have one row per sample that passes the filters; sentences are added to `notes`.
+    """
     without_order = [label for label in labels if label[0] not in job.levels]
     refuse_coded(job, (*without_order, *covariates))
     warn_of_label_slips(data, (*labels, *covariates))
@@ -569,7 +584,7 @@ def _add_labels(
 
 
 def _environment(job: SelectJob, covariates: Mapping[str, Array]) -> Environment | None:
-    """Return the covariates that --with names; None if it names none."""
+    """Return the covariates that --with names; None without --with."""
     for name in job.environment:
         if name not in covariates:
             raise InputError(
@@ -595,9 +610,10 @@ def _blocks(job: SelectJob, columns: Mapping[str, Array]) -> Blocks | None:
 def _weighted(
     job: SelectJob, weights: Columns, keep: Index, notes: list[str]
 ) -> tuple[Index, Array | None]:
-    """Exclude samples with weight 0 from those at positions `keep`; also return the weights.
+    """Exclude samples with weight 0; return the remaining positions, and their weights.
 
-    Weights are None if all are equal. Sentences are added to `notes`.
+    `keep` are positions of the samples before. The weights are None if all are equal. Sentences are
+    added to `notes`.
     """
     for name, values in weights:
         path = split_columns(job.weights)[0] if job.weights and job.has_weight_table else job.labels
@@ -611,7 +627,7 @@ def _weighted(
 
 
 def _combined(job: SelectJob, labels: Columns) -> Array | None:
-    """Combine columns of labels, (m,) each, into labels (m,) or (m, t); None if there are none."""
+    """Combine columns of labels (m,) into an array (m,) or (m, t); None if there are no labels."""
     if job.event is not None:
         return Censoring.of(job.target[0], job.event, job.entry).labels(dict(labels))
     return stacked(labels) if labels else None

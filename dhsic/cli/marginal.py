@@ -25,7 +25,7 @@ from dhsic.storage.format import plain
 
 
 def refuse_beside_marginal(others: Mapping[str, Any]) -> None:
-    """Reject options that do not apply to `--marginal`; `others` are their values by name."""
+    """Reject options that do not apply to `--marginal`; `others` maps names to values."""
     if names := [name for name, value in others.items() if value]:
         raise InputError(
             f"--marginal tests each feature by its products with all others, without "
@@ -35,7 +35,11 @@ def refuse_beside_marginal(others: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class MarginalCommand:
-    """Test of marginal interactions on opened data; `pairs` has its parameters."""
+    """Command `dhsic pairs --marginal` on opened data.
+
+    `pairs` has the parameters of the test, `selected` is the result of --selection, and `sets` are
+    the features of --first and --second.
+    """
 
     pairs: PairTest
     labelled: Labelled
@@ -46,11 +50,14 @@ class MarginalCommand:
 
     @property
     def test(self) -> MarginalInteractionTest:
-        """The test with its parameters."""
+        """Test of marginal interactions, with the parameters of `pairs`."""
         return MarginalInteractionTest.like(self.pairs)
 
     def run(self, n: int, out: str | None, started: float) -> None:
-        """Test features, print the best n, and write all of them to `out`."""
+        """Test features, print the best n, and write all of them to `out`.
+
+        `started` is the time at which the command began, by `time.perf_counter`.
+        """
         main = ChosenFeatures.of(self.selected, self.labelled.source)
         result = self.test.of(
             self.labelled, self.runtime, main.here, *self.sets, elsewhere=main.elsewhere
@@ -68,7 +75,7 @@ class MarginalCommand:
             tell(f"table in {shown(out)}")
 
     def plan(self) -> None:
-        """Print memory and time of the test; reject it if it does not fit."""
+        """Print memory and time of the test; reject a test that does not fit into memory."""
         source, rows, y = self.labelled.source, self.labelled.rows, self.labelled.y
         assert y is not None, "a target is asked for"
         m, n_tasks = source.n_samples if rows is None else len(rows), self.runtime.n_here

@@ -1,8 +1,8 @@
 """Options of the commands, read from signatures and docstrings.
 
-Options of `dhsic select` are the fields of `dhsic.cli.job.SelectJob`. Its docstring has the help of
-each option, in the sections of ``--help``. Parameters of `BAHSIC` are further options, in the
-section Method; the first sentence of each parameter's docstring is its help. Both are parsed from
+Options of `dhsic select` are the fields of `dhsic.cli.job.SelectJob`, whose docstring has the help
+of each option, in the sections of ``--help``. Parameters of `BAHSIC` are further options, in the
+section Method; the first sentence of each parameter's description is its help. Both are parsed from
 the source files, because importing the modules takes seconds, which is too slow for ``--help``.
 
 Library errors and warnings use the Python names of parameters (``memory_limit=``); this module
@@ -84,7 +84,7 @@ BESIDES = {
 
 
 class Option(click.Option):
-    """Option in a section of the help; a long list of choices is shown in the help text."""
+    """Click option with a section of the help; the help text lists the choices if they are many."""
 
     def __init__(self, *words: str, section: str = "Options", **about: Any) -> None:
         choices = getattr(about.get("type"), "choices", ())
@@ -102,12 +102,13 @@ class Option(click.Option):
 
 
 class TableNames(click.Choice[str]):
-    """Choice of names: those listed in the help, and others that a table has at run time.
+    """Choice of names: those listed in the help, and all that a table contains at run time.
 
     Parameters
     ----------
     module, table : str
-        Module and name of the table; its import takes seconds, so it is postponed until needed.
+        Module and name of the table. The module is imported only when needed, because this takes
+        seconds.
     """
 
     def __init__(self, names: Sequence[str], module: str, table: str) -> None:
@@ -208,14 +209,14 @@ def names(value: str | Sequence[str]) -> Sequence[str]:
 
 
 def one_or_more(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) -> Any:
-    """Return the only one of several arguments, or a list of them; None without any."""
+    """Click callback: convert a tuple of paths to one path, a list of several, or None."""
     return paths[0] if len(paths) == 1 else [*paths] or None
 
 
 def _read(value: Any, names: tuple[str, ...], what: str, convert: Callable[[str], Any]) -> Any:
-    """Convert text by `convert`; defaults and `names` are returned unchanged.
+    """Convert text by `convert`; other values, and text in `names`, are returned unchanged.
 
-    `what` is used in the error message.
+    If `convert` fails, the error message says that the value is `what`.
     """
     if not isinstance(value, str) or value in names:
         return value
@@ -249,7 +250,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Declared:
-    """Parameter that is declared by a field of a class and by its docstring."""
+    """Parameter that a class declares by a field and describes in the docstring of the class."""
 
     name: str
     default: Any
@@ -280,7 +281,7 @@ class Declared:
         return Option(*words, self.name, **settings | about)
 
     def of_method(self) -> Option:
-        """Create the option for a parameter of a method; its default is None (not passed)."""
+        """Create the option of a method's parameter, with the default None (not passed)."""
         sentence = re.split(r"(?<=\.)\s(?=[A-Z])", self.text.replace("`", ""))[0]
         sentence = " ".join(filter(None, (sentence, BESIDES.get(self.name))))
         shown = SHOWN.get(self.name, str(self.default))
@@ -288,7 +289,7 @@ class Declared:
 
 
 def spelled(name: str) -> str:
-    """Name of the option of a parameter.
+    """Option on the command line for a parameter in Python.
 
     >>> spelled("label_kernel"), spelled("random_state")
     ('--label-kernel', '--seed')
@@ -299,7 +300,7 @@ def spelled(name: str) -> str:
 def declared(*classes: tuple[str, str]) -> Iterator[Declared]:
     """Yield the parameters that the docstring of the first class describes.
 
-    Each class is given by its file and name. Defaults are those of the fields of all classes.
+    Each class is a tuple of its file and name. Defaults are read from the fields of all classes.
     """
     nodes = []
     for file, name in classes:
@@ -357,9 +358,9 @@ def of_sections(*sections: str, without: Sequence[str] = ()) -> list[Option]:
 
 
 def _configured(key: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
-    """Return a callback that sets the option's value in Dask's configuration.
+    """Return a callback that sets ``distributed.comm.tls.{key}`` to the value of an option.
 
-    The setting holds while the command runs.
+    The setting of Dask's configuration holds while the command runs.
     """
 
     def configure(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
@@ -413,7 +414,7 @@ GIVEN = re.compile(
     re.VERBOSE,
 )
 
-#: Parameters that a message passes to a Python call, which a command passes itself.
+#: Python calls in a message, of which only the parameter within is translated to an option.
 PASSED = re.compile(
     r"(?:filters=dhsic\.Filters\(|dhsic\.open_source\(X, )(\w+=(?:\[[^\]]*\]|'[^']*'))\)"
 )
@@ -427,8 +428,6 @@ def in_options(message: str, ctx: click.Context) -> str:
     Examples
     --------
     >>> import click
-
-    from dhsic.renamed import RENAMED
     >>> missing = click.Option(["--sample-dim"])
     >>> ctx = click.Context(click.Command("inspect", params=[missing]))
     >>> in_options("Say sample_dim=0 or sample_dim='obs'.", ctx)
@@ -452,7 +451,10 @@ def in_options(message: str, ctx: click.Context) -> str:
 
 
 def of_commands(error: click.NoSuchOption, ctx: click.Context) -> click.UsageError:
-    """Return an error that says which commands have the unknown option, or that --set sets it."""
+    """Replace the error of an unknown option by one that names the commands that have the option.
+
+    If --set can set the parameter, the new error says so. Other errors are returned unchanged.
+    """
     group, name = ctx.find_root().command, error.option_name
     commands = group.commands if isinstance(group, click.Group) else {}
     who = [

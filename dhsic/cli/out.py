@@ -21,7 +21,7 @@ NO_TABLE = "--selected-only applies to the table of --out; pass --out X.tsv as w
 SEPARATORS = {".tsv": "\t", ".csv": ","}
 #: Suffix of compressed tables.
 PACKED = ".gz"
-#: Names of the columns with the names of a pair's features: in results, and in tables.
+#: Columns with the names of the two features of a pair: their names in results, and in tables.
 NAMED = {"first_feature": "first_name", "second_feature": "second_name"}
 
 #: Attributes of a table of pairs that are repeated in every row, because reports need them.
@@ -44,7 +44,7 @@ def check_out(out: str, *, force: bool, selected_only: bool = False) -> None:
 
 
 def absolute(path: str | None) -> str | None:
-    """Convert a path to an absolute path, as stored in a job; URLs are returned unchanged."""
+    """Convert a path to an absolute one; None and URLs are returned unchanged."""
     return path if path is None or "://" in path else os.path.abspath(path)  # noqa: PTH100  # keeps symbolic links
 
 
@@ -80,7 +80,7 @@ def _suffix(out: str) -> str:
 
 
 def in_columns(frame: pd.DataFrame) -> str:
-    """Format a frame as aligned text, numbers with few digits."""
+    """Format a frame as text in aligned columns, with four digits of each float."""
     lines = [
         [*map(str, frame)],
         *([_text(v) for v in r.values()] for r in frame.to_dict("records")),

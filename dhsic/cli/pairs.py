@@ -64,7 +64,7 @@ def pairs(
     screen: int | None,
     **options: Any,
 ) -> None:
-    """Print the best pairs, features with marginal interactions, or shares of selected features."""
+    """Run ``dhsic pairs``: print the best pairs, or the results of --marginal or --shares."""
     started = time.perf_counter()
     if not options["target"]:
         raise InputError(NO_TARGET)
@@ -109,7 +109,7 @@ def pairs(
 
 
 def _check_shares(selection: str | None, *others: Any) -> None:
-    """Reject --shares without selected features, or beside options that limit a scan."""
+    """Reject --shares without selected features, or together with options that limit a scan."""
     if selection is None:
         raise InputError("--shares needs selected features; pass --selection as well.")
     if any(others):
@@ -117,7 +117,7 @@ def _check_shares(selection: str | None, *others: Any) -> None:
 
 
 def _opened(job: SelectJob) -> Labelled:
-    """Open data and labels, and print a description of them."""
+    """Open the data of a job with labels; print their sizes, filters and labels."""
     labelled = open_with_labels(job)
     size = f"{labelled.source.n_samples:,} samples x {labelled.source.n_features:,} features"
     say("data", f"{short_name(job.path)}: {size}, {np.dtype(labelled.source.dtype).name}")
@@ -137,7 +137,10 @@ def _show(
     *,
     as_json: bool,
 ) -> None:
-    """Write the full table to `out`; print the rows in `some`, and the notes `told` on stderr."""
+    """Write the table of `found` to `out`; print the rows in `some`, and the notes `told`.
+
+    `kind` is the name of the rows in JSON. Notes are labels and sentences.
+    """
     # Tables have no attributes, so the attributes that a report needs are constant columns.
     constant = {name: found.attrs[name] for name in OF_ALL if name in found.attrs}
     table = found.to_dataframe().rename(columns=NAMED)
@@ -252,7 +255,7 @@ def _parts(found: xr.Dataset) -> str:
 
 
 def _report_planted(found: xr.Dataset, planted: Truth) -> str:
-    """Report which of the causal pairs of a simulation are in the table."""
+    """Sentence on which of the causal pairs of a simulation are in the table."""
     names = dict(zip(planted.variant_index, planted.variant_id, strict=True))
     planted_pairs = {
         tuple(sorted(pair))

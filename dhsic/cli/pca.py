@@ -29,7 +29,7 @@ from dhsic.storage.format import plain
 
 
 def _scores(components: xr.DataArray, given: Labelled) -> pd.DataFrame:
-    """Table of the components: one row per sample; sample names are the first columns."""
+    """Table of components (m, k), with one row per sample and sample names in the first columns."""
     scores = pd.DataFrame(components.to_numpy(), columns=components["components"].to_numpy())
     names = given.source.sample_names()
     if names is not None:
@@ -41,7 +41,7 @@ def _scores(components: xr.DataArray, given: Labelled) -> pd.DataFrame:
 def pca(
     *, n_components: int, passes: int | None, seed: int, missing: str, force: bool, **options: Any
 ) -> None:
-    """Compute components and print the variance that each explains."""
+    """Run ``dhsic pca``: compute components, and print the variance that each explains."""
     started = time.perf_counter()
     job = SelectJob.of(options)
     request = ComponentsRequest(n_components, passes, missing, seed, job.memory)

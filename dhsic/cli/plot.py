@@ -38,7 +38,7 @@ def plot(
     force: bool,
     **of_region: Any,
 ) -> None:
-    """Draw the p-values of a result and write the picture."""
+    """Run ``dhsic plot``: draw the p-values of a result and write the picture."""
     out = f"{kind}.png" if out is None else out
     _check_picture(out, force=force)
     given = {name: value for name, value in of_region.items() if value is not None}
@@ -53,7 +53,7 @@ def plot(
 
 
 def _run_of(result: xr.Dataset, target: str | None) -> xr.Dataset:
-    """Choose the run of one target or class, if the result has several."""
+    """Return the part of a result for one target or class; the result if it has one run."""
     rank = result["rank"]
     if rank.ndim == 1:
         if target is not None:
@@ -75,7 +75,7 @@ def _run_of(result: xr.Dataset, target: str | None) -> xr.Dataset:
 def _drawn(
     kind: str, result: xr.Dataset, threshold: float | None, of_region: dict[str, Any]
 ) -> Any:
-    """Draw a picture of this kind; return its axes."""
+    """Draw a picture of `kind`, and return its axes; `of_region` are options of a region."""
     if kind == "region":
         path = of_region.pop("path", None)
         data = None if path is None else expanded(path)
@@ -92,7 +92,7 @@ def _drawn(
 
 
 def _check_picture(out: str, *, force: bool) -> None:
-    """Reject a path that is no picture, or that exists unless `force`."""
+    """Reject a path without a suffix of `SUFFIXES`, and, unless `force`, an existing file."""
     if PurePath(out).suffix.lower() not in SUFFIXES:
         raise InputError(f"--out {out}: pass a path that ends in .png, .pdf or .svg.")
     check_place(as_path(out), "--out", InputError)

@@ -46,7 +46,7 @@ NEAR_BASES = 20_000
 class Comparison:
     """Comparison of the selected features with the p causal variants of a simulation."""
 
-    #: Markers (k,) of the selected features, best first: "additive" or "pair" if causal, "near
+    #: Kind of each of the k selected features, best first: "additive" or "pair" if causal, "near
     #: additive" or "near pair" if near a causal variant, else "".
     markers: Array
     exact: Mask  # (p,), causal variants that are selected
@@ -55,7 +55,7 @@ class Comparison:
     among: str = ""  # description of the compared features, if these are not the selected ones
 
     def sentence(self) -> str:
-        """Text of two lines for display."""
+        """Summary of the comparison for display, in two lines."""
         exact, near = int(self.exact.sum()), int(self.near.sum())
         kinds = ", ".join(
             f"{printable(kind)} {int((self.exact | self.near)[self.kinds == kind].sum())} of "
@@ -69,7 +69,7 @@ class Comparison:
         )
 
     def plain(self) -> dict[str, object]:
-        """Values for JSON."""
+        """Numbers of planted and recovered variants, for JSON."""
         return {
             "planted": len(self.exact),
             "recovered": int((self.exact | self.near).sum()),
@@ -110,7 +110,7 @@ def stored_features(result: xr.Dataset) -> Index:
 
 
 def _close(result: xr.Dataset, features: Index, truth: Truth) -> Mask:
-    """Mask (k, p): whether each of k features is near each of the p causal variants."""
+    """Mask (k, p) of the k features that are near each of the p causal variants."""
     if not {"variant_contig", "variant_position"} <= set(result.coords):
         return np.zeros((features.size, truth.variant_index.size), dtype=bool)
     stored = stored_features(result)
@@ -127,7 +127,7 @@ def _close(result: xr.Dataset, features: Index, truth: Truth) -> Mask:
 
 
 def _of(result: xr.Dataset, name: str, features: Index) -> Array:
-    """Values of a variable of a result at some features."""
+    """Values of the variable `name` of a result at the positions `features`."""
     return np.asarray(result[name].isel(features=features).to_numpy())
 
 
@@ -147,9 +147,9 @@ def show(
 ) -> None:
     """Print a result, its comparison with causal variants, and the path `out`.
 
-    Selected features are printed, or for tests the `first` best features. `took` has ``seconds``
-    and ``peak_bytes`` if this process computed the result. Several runs are printed one after the
-    other, with their names.
+    Selected features are printed, or for tests the `first` best features. If this process computed
+    the result, `took` has its ``seconds`` and ``peak_bytes``. Several runs are printed one after
+    the other, with their names.
     """
     shown_runs = {
         name: _RunPrinter.of(part, truth, took or {}, first) for name, part in parts(result)
@@ -186,7 +186,7 @@ def show(
 
 
 def _lines(told: Mapping[str, _RunPrinter]) -> dict[str, list[str]]:
-    """Sentences about each run, by its name; sentences common to all runs have the key ""."""
+    """Sentences about each run, by name of the run; those common to all runs have the key ""."""
     every = {
         name: [*_filters(one.result), *order_of(one.result), *doubts_of(one.result, one.costs)]
         for name, one in told.items()
@@ -198,7 +198,7 @@ def _lines(told: Mapping[str, _RunPrinter]) -> dict[str, list[str]]:
 
 
 def report(*, path: str, out: str, pairs: str | None, shares: str | None, force: bool) -> None:
-    """Write a page about the result of a run."""
+    """Write an HTML report about the result at `path`."""
     from dhsic.reports.html import report as write
 
     pair_table = None if pairs is None else _of_pairs(pairs, "--out", "family_wise")
@@ -213,7 +213,10 @@ def result_at(path: str) -> xr.Dataset:
 
 
 def _of_pairs(path: str, written_by: str, column: str) -> xr.Dataset:
-    """Read a table that `dhsic pairs` wrote, with a required column."""
+    """Read a table that ``dhsic pairs`` wrote with the option `written_by`.
+
+    The table must have the column `column`.
+    """
     if not Path(path).is_file():
         raise InputError(
             f"There is no file {shown(path)}. Pass the table from dhsic pairs {written_by}."
@@ -233,7 +236,7 @@ def _of_pairs(path: str, written_by: str, column: str) -> xr.Dataset:
 
 @dataclass(frozen=True)
 class _RunPrinter:
-    """Parts of a run to print: result, selected features, costs, comparison with the truth."""
+    """Parts of one run for printing: result, selected features, costs, comparison with truth."""
 
     result: xr.Dataset
     chosen: xr.Dataset
@@ -244,7 +247,7 @@ class _RunPrinter:
     def of(
         result: xr.Dataset, truth: Truth | None, took: Mapping[str, Any], first: int | None
     ) -> _RunPrinter:
-        """Collect the parts for a result of one run."""
+        """Collect the parts of the result of one run; for other arguments see `show`."""
         shown = result
         if first is not None:
             shown = result.assign(selected=result["rank"] <= first)
@@ -269,14 +272,14 @@ def filters_told(left_out: Mapping[str, int]) -> str:
 
 
 def _reason(name: str) -> str:
-    """Reason why features or samples are left out, by the name of the filter."""
+    """Reason why the filter `name` excluded samples or features, for messages."""
     if name == SAMPLE_WEIGHT:
         return "of weight 0"
     return "of other types than --variable" if name == OTHER_TYPES else f"by {spelled(name)}"
 
 
 def _filters(result: xr.Dataset) -> list[str]:
-    """Sentence about what filters excluded, if anything."""
+    """List of one sentence about what filters excluded; empty if they excluded nothing."""
     left_out_by = json.loads(result.attrs.get("left_out", "{}"))
     return [f"Filters {filters_told(left_out_by)}."] if left_out_by else []
 
@@ -284,7 +287,7 @@ def _filters(result: xr.Dataset) -> list[str]:
 def _as_json(
     chosen: xr.Dataset, costs: Mapping[str, Any], planted: Comparison | None
 ) -> dict[str, Any]:
-    """Plain values of a run for JSON; non-finite numbers are null."""
+    """Plain values of one run for JSON, in which non-finite numbers are null."""
     columns = tables.columns(chosen)
     if planted is not None:
         columns["planted"] = np.array([marker or None for marker in planted.markers], dtype=object)
@@ -302,7 +305,7 @@ def _as_json(
 
 
 def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
-    """Format the table, at most `width` characters wide, one line per feature or group."""
+    """Format the table of selected features or groups, at most `width` characters wide."""
     is_grouped = "group" in chosen
     place = chosen["group_rank" if is_grouped else "rank"].to_numpy()
     ranks, first, sizes = np.unique(place, return_index=True, return_counts=True)
@@ -332,7 +335,7 @@ def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
 
 
 def _names(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
-    """Columns that name the features: names of the store, or positions."""
+    """Columns that identify the features `at`: names or positions, and genomic positions if any."""
     labels = chosen["feature" if "feature" in chosen.coords else "features"].to_numpy()[at]
     out = {"name": [str(name) for name in labels]}
     if "variant_contig" in chosen.coords:
@@ -349,7 +352,7 @@ WORDS = ("shape", "gene", "gene_distance")
 
 
 def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
-    """Columns of the statistics of features."""
+    """Formatted columns of the statistics of the features at positions `at`."""
     # the column that determines the order
     by = "fall_given_others" if chosen.attrs.get("given_others") else "score"
     specs = {by: ".3e", "p": ".3g", "q": ".3g", "fdr": ".3g", "stability": ".0%"}
@@ -374,7 +377,7 @@ def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
 
 
 def _without_dependence(scores: Array, width: int) -> list[str]:
-    """Lines of a note below the table on scores <= 0; empty if there are none."""
+    """Note below the table on features with scores <= 0, as lines; empty if there are none."""
     low = np.flatnonzero(scores <= 0)
     if not low.size:
         return []

@@ -59,7 +59,7 @@ from dhsic.sources.scaling import PRESENCE, Scale
 from dhsic.sources.views import described
 from dhsic.storage.checkpoint import Checkpoint
 
-#: Advice for messages: how to change each scaling of features.
+#: Advice for messages on how to change the scaling of features, by current scaling.
 OTHERWISE: dict[Scale, str] = {
     True: "to keep their scale, use --no-standardize",
     False: "to scale them, use --standardize",
@@ -79,12 +79,12 @@ OF_RESULTS = {
 
 
 def select(**options: Any) -> None:
-    """Run a selection."""
+    """Run ``dhsic select``."""
     perform(SelectJob.of(options | {"typed": click.get_current_context().meta[TYPED]}))
 
 
 def test(*, loco: bool, **options: Any) -> None:
-    """Test every feature alone: a selection by the p-value of its HSIC."""
+    """Run ``dhsic test``: a selection by the p-value of the HSIC of each feature alone."""
     typed, settings = click.get_current_context().meta[TYPED], ("loco=True",) if loco else ()
     test_options = {"method": "hsic", "settings": settings, "typed": typed, "tests": True}
     perform(SelectJob.of(options | test_options))
@@ -139,10 +139,9 @@ def plan(
 def _supposed(
     options: dict[str, Any], n_samples: int | None, n_variants: int | None, n_classes: int | None
 ) -> Labelled | None:
-    """Placeholder for genotypes, and labels, of the sizes that --samples and --variants state.
+    """Placeholder data of the size that --samples and --variants state, to plan without data.
 
-    It is used to plan without data. Returns None if PATH is passed. `options` is changed to match
-    the placeholder.
+    Returns None if PATH is passed. `options` is changed to match the placeholder.
     """
     if options["path"] is not None:
         if (n_samples, n_variants, n_classes) != (None, None, None):
@@ -205,7 +204,10 @@ def perform(job: SelectJob) -> None:
 
 
 def _genes(job: SelectJob, given: list[Labelled]) -> Genes | None:
-    """Genes of --annotate, if the data have positions and chromosomes that match them."""
+    """Read the genes of --annotate; None without this option.
+
+    An error is raised if the data have no positions, or no chromosomes that the genes have.
+    """
     if job.annotate is None:
         return None
     source = given[0].source
@@ -223,13 +225,13 @@ def _first(job: SelectJob) -> int | None:
 
 
 def _opened(job: SelectJob) -> list[Labelled]:
-    """Data with the labels of each run; the data are opened only once."""
+    """Open the data once; return them with the labels of each run."""
     labelled = [_read(job.each[0])]
     return labelled + [open_with_labels(one, labelled[0]) for one in job.each[1:]]
 
 
 def _requests(job: SelectJob, given: list[Labelled]) -> dict[str, Request]:
-    """Request of each run by its name; each stores the whole job."""
+    """Build the request of each run, by name; each stores the whole job."""
     requests = {}
     pairs = zip(job.each, given, strict=False)  # a plan opens only the first
     for number, (one, labelled) in enumerate(pairs):
@@ -256,7 +258,7 @@ def _announce(
 
 
 def _read(job: SelectJob) -> Labelled:
-    """Open the data of a job, whose columns of text are categories, with its labels."""
+    """Open the data of a job with labels; columns of text are categorical features."""
     return open_with_labels(job, categories=job.feature_categories)
 
 
@@ -333,7 +335,7 @@ def _provenance(job: SelectJob, given: Labelled) -> dict[str, str | int]:
 
 
 def resume(*, checkpoint: str, **options: Any) -> None:
-    """Continue the job of a checkpoint; `options` override its options about the machine."""
+    """Run ``dhsic resume``; `options` replace those of the job about the machine and the output."""
     job = _with(SelectJob.kept_in(checkpoint), options)
     click.get_current_context().params["as_json"] = job.as_json
     if options["out"] is None and _is_written(job, checkpoint):

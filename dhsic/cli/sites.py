@@ -72,7 +72,7 @@ class Sites:
         }
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield facts about the variants, each with a label."""
+        """Yield facts about the variants: a label and a text each."""
         if self.filters is not None:
             excluded = f"; {self.n_filtered:,} excluded" if self.n_filtered else ""
             yield "filter", f"{self.filters}{excluded}"
@@ -164,7 +164,7 @@ def haploid_note(source: AbstractSource) -> str:
 
 
 def _note_on_calls(base: CallSource, n_samples: int) -> str:
-    """Return a note on haploid calls of a source of genotypes, which stores each allele; or ""."""
+    """Return a note on haploid calls in a store of genotype calls; "" without any."""
     calls = base.calls
     if not calls.haploid_by_contig:
         return "" if calls.sexes.are_clear else _unclear("")
@@ -182,7 +182,7 @@ def _note_on_calls(base: CallSource, n_samples: int) -> str:
 
 
 def _note_on_dosages(source: AbstractSource) -> str:
-    """Return a note on dosages of variants on X, and on how males are recognised; or ""."""
+    """Return a note on dosages of variants on X, and on how males are recognised; "" if none."""
     on_x, n_on_x, m = source.on_x, features_on_x(source).size, source.n_samples
     if on_x is None or (on_x.is_placed and not n_on_x):
         return ""
@@ -213,7 +213,7 @@ def _note_on_dosages(source: AbstractSource) -> str:
 
 
 def _single_in_males(source: AbstractSource) -> str:
-    """Return a note on common features in which males count 0 or 1, females 0, 1 or 2; or ""."""
+    """Return a note on features in which males have 0 or 1 and females 0, 1 or 2; "" if none."""
     assert source.on_x is not None, "sexes are known"
     at = np.flatnonzero(np.isin(stored_positions(source), source.on_x.single))
     names = source.feature_names()
@@ -237,7 +237,7 @@ def _males_by_calls(n: int, m: int) -> str:
 
 
 def _unclear(why: str) -> str:
-    """Return a note on samples whose sex cannot be inferred from calls; `why` begins it."""
+    """Return a note that sexes cannot be inferred from calls; `why` is the start of the note."""
     fill = "fill in SEX, or " if why else ""
     return (
         f"{why}heterozygous calls on X are too few, or too much alike, to tell males: "

@@ -1,7 +1,7 @@
 """Commands that write a store: `dhsic simulate` and `dhsic convert`.
 
-`simulate` writes genotypes and a trait with known causal variants. `convert` writes data as a store
-that is fast to read.
+`simulate` writes simulated genotypes and a trait with known causal variants. `convert` writes
+existing data as a store that is fast to read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Conversion of any data that dhsic reads to the layout that it reads fastest.
 
-This layout is a Zarr store, features first. Its chunks contain all samples of some features in 4 to
-16 MiB, and each has a checksum. The store is written to a temporary folder beside its destination
-and renamed when it is complete. If a conversion was killed, the next one keeps all chunks that
-decode, because a chunk is written atomically and always with the same bytes.
+This layout is a Zarr store with features along the first axis. Each chunk contains all samples of
+some features in 4 to 16 MiB, and has a checksum. The store is written to a temporary folder beside
+its destination, and renamed when it is complete. If a conversion was killed, the next one keeps all
+chunks that decode, because a chunk is written atomically and always with the same bytes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ STORE, BETWEEN, ASKED, DONE = "store", "between", "asked.json", "between.done"
 
 @dataclass(frozen=True)
 class Converted:
-    """Summary of a conversion: shape, dtype and chunks of the new store."""
+    """Summary of a conversion, mainly the shape, dtype and chunks of the new store."""
 
     path: str
     n_samples: int
@@ -186,7 +186,7 @@ def convert(
 
 
 def _place(out: str | PathLike[str], *, overwrite: bool) -> Path:
-    """Return the path of the new store; InputError if it cannot be written there."""
+    """Return the path of the new store; raise InputError if it cannot be written there."""
     if is_url(out):
         raise InputError(
             f"{fspath(out)} is a URL, but a store can only be written to a local folder. Pass a "
@@ -212,7 +212,7 @@ def _place(out: str | PathLike[str], *, overwrite: bool) -> Path:
 def _opened(
     X: Any, options: OpenOptions, *, intersect_samples: bool
 ) -> tuple[AbstractMatrix, Content]:
-    """Open the data; return the matrix, and its metadata and labels."""
+    """Open the data; return the matrix to convert, and the content to write beside it."""
     if opener_of(X) is open_table:
         return _text(on_disk(X), options)
     source = open_source(
@@ -234,7 +234,7 @@ def _opened(
 
 
 def _text(path: str, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
-    """Open a text table, which may be larger than memory."""
+    """Open a text table, which may be larger than memory, see `_opened`."""
     refuse_parts(path, options)
     table = TextTable(path, options)
     matrix = TextMatrix(table)
@@ -251,7 +251,10 @@ def _text(path: str, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
 def _planned(
     matrix: AbstractMatrix, chunks: tuple[int, int], memory_limit: int | None
 ) -> tuple[list[Pass], int]:
-    """Plan the passes; return them, and the largest number of values in a rectangle."""
+    """Plan the passes; return the passes, and the maximum number of values of a rectangle.
+
+    A rectangle is the part of the matrix that is read at once, see `dhsic.conversion.matrices`.
+    """
     process_bytes = resident_bytes()
     limit = min(MODEST, available_bytes() + process_bytes) if memory_limit is None else memory_limit
     try:
@@ -266,7 +269,7 @@ def _planned(
 
 
 def _stamp(X: Any) -> list[int]:
-    """Return size and modification time of files, to detect changes; [] for other data."""
+    """Return sizes and modification times of files, which show changes; [] for other data."""
     if is_several(X):
         return [number for each in X for number in _stamp(each)]
     path = as_path(X) if isinstance(X, str | PathLike) and not is_url(X) else None
@@ -279,7 +282,12 @@ def _stamp(X: Any) -> list[int]:
 def _start_or_resume(
     aside: Path, asked: dict[str, Any], passes: list[Pass], room: int
 ) -> list[Pass] | None:
-    """Start a conversion; return the passes of an interrupted one if it can be continued."""
+    """Prepare the temporary folder `aside` of a conversion.
+
+    If it has an interrupted conversion for the same request, whose rectangles have at most `room`
+    values, this conversion is continued, and its passes are returned. Otherwise the folder is
+    emptied, and None is returned.
+    """
     request_path = aside / ASKED
     asked = json.loads(json.dumps(asked))
     if request_path.exists():
@@ -330,7 +338,7 @@ def _array(
 
 
 class _Report:
-    """Counter of bytes that calls `on_part`."""
+    """Counter of converted bytes that calls `on_part` with the bytes done and the total."""
 
     def __init__(self, on_part: Callable[[int, int], object] | None, total: int) -> None:
         self.on_part, self.done, self.total = on_part, 0, total
@@ -349,7 +357,10 @@ def _do(
     check: bool,
     report: _Report,
 ) -> None:
-    """Write the missing rectangles of a pass, and read each back to compare it."""
+    """Execute a pass: write its rectangles, and compare each with what is read back.
+
+    With `check`, rectangles that are already stored are kept.
+    """
     d, m = array.shape[:2]
     value = prod(array.shape[2:]) * array.dtype.itemsize
     for features, samples in one.rectangles(d, m):
@@ -365,7 +376,7 @@ def _do(
 
 
 def _chunks(one: Pass, features: slice, samples: slice) -> list[tuple[slice, slice]]:
-    """Return the (features, samples) slices of the chunks of a rectangle."""
+    """Return the slices of features and of samples of each chunk of a rectangle."""
     width, height = one.chunks
     return [
         (slice(a, min(a + width, features.stop)), slice(s, min(s + height, samples.stop)))
@@ -385,7 +396,7 @@ def _is_there(array: zarr.Array[Any], one: Pass, features: slice, samples: slice
 
 
 def _read_back(array: zarr.Array[Any], features: slice, samples: slice) -> Array:
-    """Read a rectangle that was written; DataError if it is missing or does not decode."""
+    """Read a written rectangle; raise DataError if it is missing or does not decode."""
     label = str(array.store_path)
     try:
         values = np.asarray(guarded(array, label)[features, samples])

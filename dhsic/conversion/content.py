@@ -47,8 +47,9 @@ OF_CALLS, PLAIN = ("variants", "samples"), ("features", "samples")
 class Content:
     """Name and dimensions of the new matrix, and the arrays written beside it.
 
-    `arrays` are copied from a store; `values` (by name, with dimensions) are in memory, and `about`
-    has attributes of some of them. `left` names the arrays of the store that are not copied.
+    `arrays` are copied from a store. `values` are in memory: dimensions and an array by name;
+    `about` has attributes of some of these. `attributes` are those of the matrix, and `of_group`
+    those of the group. `left` names the arrays of the store that are not copied.
     """
 
     name: str
@@ -62,7 +63,7 @@ class Content:
 
     @classmethod
     def of(cls, source: AbstractSource, X: Any, variable: str | None = None) -> Content:
-        """Create the metadata of a source that was opened from a variable of X."""
+        """Collect the content for a source that was opened from a variable of X."""
         chunked = source.chunked
         if chunked is None:
             content, store = cls.of_source(source), anndata_of(X)
@@ -93,14 +94,14 @@ class Content:
 
     @classmethod
     def of_source(cls, source: AbstractSource) -> Content:
-        """Create the metadata of a source outside a store, from its names and coordinates."""
+        """Collect the content for a source outside a store, from its names and coordinates."""
         coords = dict(source.feature_coords())
         samples, is_calls = source.sample_names(), source.dosages
         return cls._described(source.names, coords, samples, is_calls=is_calls)
 
     @classmethod
     def of_table(cls, names: Names) -> Content:
-        """Create the content of a text table from its names; their coordinates are in memory."""
+        """Collect the content for a text table from its names, whose coordinates are in memory."""
         assert not callable(names.coords)
         assert not callable(names.samples)
         return cls._described(names, dict(names.coords), names.samples, is_calls=False)
@@ -109,7 +110,7 @@ class Content:
     def _described(
         cls, names: Names, coords: dict[str, Array], samples: Array | None, *, is_calls: bool
     ) -> Content:
-        """Create content from names and coordinates; variants have the layout of VCF Zarr."""
+        """Create content from names and coordinates; those of variants are as in VCF Zarr."""
         is_calls = is_calls or CONTIG in coords
         dims = OF_CALLS if is_calls else PLAIN
         content = cls("call_dosage" if is_calls else "X", dims)
@@ -128,7 +129,7 @@ class Content:
         return f"sample_{name}" if name in {self.name, *self.values, *self.dims} else name
 
     def add_names(self, names: Names) -> None:
-        """Add labels as variables, and names as coordinates unless an array has them already."""
+        """Add labels as variables; also names as coordinates, unless variants have positions."""
         labels = names.sample_coords
         for name, values in (labels() if callable(labels) else labels).items():
             free_name = self._free(name)
@@ -142,7 +143,7 @@ class Content:
                 self.values[dim] = (dim,), text(np.asarray(dim_names))
 
     def _add_arrays(self, group: zarr.Group, source: AbstractSource) -> None:
-        """Add the arrays of the group, except other matrices."""
+        """Add the arrays of a group; names of other matrices of the same shape go to `left`."""
         d, m = source.n_features, source.n_samples
         for name, array in arrays_of(group).items():
             if array.shape[:2] in ((d, m), (m, d)):
@@ -152,7 +153,10 @@ class Content:
                 self.arrays[name] = array
 
     def _add_frames(self, store: AbstractAnnData, source: AbstractSource, matrix: str) -> None:
-        """Add the columns of obs and var; unreadable columns and other matrices go to `left`."""
+        """Add columns of obs and var of AnnData; names of unreadable columns go to `left`.
+
+        `left` also gets the names of other matrices than `matrix`.
+        """
         self.left += [name for name in store.matrices() if name != matrix]
         sizes = {"var": source.n_features, "obs": source.n_samples}
         for axis, dim in (("var", self.dims[0]), ("obs", self.dims[1])):
@@ -171,12 +175,12 @@ class Content:
                     self._add_levels(free_name, frame.levels(name))
 
     def _add_levels(self, name: str, levels: Sequence[str]) -> None:
-        """Add the levels of a variable that is an ordered category, lowest first."""
+        """Add the levels of an ordered categorical variable, lowest first, to its attributes."""
         if levels:
             self.about[name] = {LEVELS: [*levels]}
 
     def _add_phenotypes(self, part: Part) -> None:
-        """Add the columns of the table of samples of PLINK files."""
+        """Add the phenotypes in the sample table of a part, if it is stored in PLINK files."""
         path = samples_table(on_disk(part.data)) if isinstance(part.data, str | PathLike) else None
         for name in () if path is None else read_table(path).columns:
             if not is_id(name):
@@ -185,7 +189,7 @@ class Content:
                     self.values[name] = self.dims[1:2], values
 
     def _add_variables(self, parts: Iterable[Part]) -> None:
-        """Add the variables along the samples of the stores of some of several files."""
+        """Add the variables along the samples of each part that is an array in a Zarr store."""
         for part in parts:
             chunked = part.source.chunked
             group = None if chunked is None else parent(chunked.opened())
@@ -196,7 +200,7 @@ class Content:
                     self.values[name] = self.dims[1:2], values
 
     def add_sexes(self, on_x: DosagesOnX | None, d: int) -> None:
-        """Add the codes of SEX; without chromosomes, also the mask (d,) of the features on X."""
+        """Add the variable SEX; without chromosomes, also the mask (d,) of the features on X."""
         sex = None if on_x is None or SEX in self.arrays else on_x.sex()
         if on_x is None or sex is None:
             return
@@ -213,7 +217,7 @@ class Content:
             self.values[ON_X] = self.dims[:1], mask
 
     def write(self, group: zarr.Group) -> None:
-        """Write everything except the matrix."""
+        """Write everything except the matrix to a group."""
         group.attrs.update(self.of_group)
         for name in {*self.arrays, *self.values}.intersection(group.array_keys()):
             del group[name]  # left by a conversion that was killed
@@ -225,7 +229,10 @@ class Content:
 
 
 def _dims(known: tuple[str | None, ...] | None, axis: int, ndim: int) -> tuple[str, ...]:
-    """Return dimension names, features first; defaults unless names identify the two axes."""
+    """Return dimension names, features first; default names if `known` identifies no axis.
+
+    `axis` is the axis of the features.
+    """
     names = [*(known or (None,) * ndim)]
     features, samples = names[axis], names[1 - axis]
     more = [name or f"dim_{i}" for i, name in enumerate(names[2:], 2)]
@@ -254,7 +261,10 @@ def _variants(coords: dict[str, Array]) -> dict[str, Array]:
 
 
 def _attributes_of(array: zarr.Array[Any]) -> dict[str, Any]:
-    """Return the attributes of an array for decoded values; integers keep their missing code."""
+    """Return the attributes of an array, without those that describe how values are encoded.
+
+    Integers that are not packed keep their missing code.
+    """
     dropped = {*DECLARING, "_ARRAY_DIMENSIONS"}
     attributes_kept = {name: value for name, value in array.attrs.items() if name not in dropped}
     attributes = declared(array)
@@ -264,7 +274,7 @@ def _attributes_of(array: zarr.Array[Any]) -> dict[str, Any]:
 
 
 def _copy(array: zarr.Array[Any], group: zarr.Group, name: str) -> None:
-    """Copy an array, `SLAB` rows at a time."""
+    """Copy an array to a group, `SLAB` rows at a time, with decoded values."""
     dims = tuple(str(dim or f"dim_{i}") for i, dim in enumerate(dimension_names(array) or ()))
     dims = dims or tuple(f"{name}_{i}" for i in range(array.ndim))
     is_text = array.dtype.kind in "SUTO"

@@ -1,13 +1,14 @@
-"""Matrices to convert, features first (optionally with alleles), and rectangles to read.
+"""Matrices to convert, and the passes that convert them.
 
-A source is read as in selections, except that genotypes are read as stored, with the alleles of
-each copy. A text table can only be read sequentially.
+A matrix has features along the first axis, then samples, and for genotypes a third axis of allele
+copies. A source is read as in selections, except that genotypes are read as stored, with the allele
+of each copy. A text table can only be read sequentially.
 
-A rectangle is read once and written as complete chunks. A stored chunk may overlap many rectangles:
-for example, if it contains all features of one sample, and rectangles contain all samples of some
-features. It would then be decoded for each of them. In this case a first pass writes intermediate
-chunks of all features for some samples, as narrow as the final chunks, and a second pass merges
-them, like the rechunker of Pangeo.
+A rectangle, some features of some samples, is read once and written as complete chunks. A stored
+chunk may overlap many rectangles: for example, if the chunk contains all features of one sample,
+and rectangles contain all samples of some features. The chunk would then be decoded for each
+rectangle. In this case a first pass writes intermediate chunks of all features for some samples, as
+narrow as the final chunks, and a second pass merges them, like the rechunker of Pangeo.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ LOOKED_AT = 64
 COPIES = 4
 #: Preferred size of a rectangle in bytes.
 ENOUGH = 64 << 20
-#: Decodings per chunk above which an additional pass is faster.
+#: Mean number of times that a chunk is decoded above which an additional pass is faster.
 OFTEN = 3.0
 
 
@@ -62,15 +63,15 @@ class AbstractMatrix(ABC):
 
     @property
     def value_bytes(self) -> int:
-        """Bytes of the value of one sample in one feature."""
+        """Bytes of the value of one feature in one sample."""
         return int(prod(self.shape[2:]) * self.dtype.itemsize)
 
     @abstractmethod
     def read(self, features: slice, samples: slice) -> Array:
-        """Read a rectangle, (c, k, ...), C-ordered."""
+        """Read a rectangle of c features and k samples, (c, k, ...), C-ordered."""
 
     def identity(self) -> str:
-        """Return a digest of the shape and of two corners."""
+        """Digest of the shape, and of values of the first features in first and last samples."""
         (d, m), (_, rows) = self.shape[:2], self.grid
         digest = hashlib.sha256(repr((self.shape, str(self.dtype), self.grid)).encode())
         ends = slice(0, min(rows, m)), slice(max(0, (m - 1) // rows * rows), m)
@@ -81,7 +82,7 @@ class AbstractMatrix(ABC):
 
 
 class SourceMatrix(AbstractMatrix):
-    """Matrix of a source."""
+    """Matrix that is read from a source."""
 
     def __init__(self, source: AbstractSource) -> None:
         self._source, chunked = source, source.chunked
@@ -154,13 +155,19 @@ class Pass:
     rectangle: tuple[int, int]
 
     def rectangles(self, d: int, m: int) -> Iterator[tuple[slice, slice]]:
-        """Yield all rectangles, ordered by samples first, as text tables are read."""
+        """Yield slices of features and samples of all rectangles, in the order of the samples.
+
+        This is the order in which text tables are read.
+        """
         for s, t in pairwise(regular_edges(m, self.rectangle[1]).tolist()):
             for a, b in pairwise(regular_edges(d, self.rectangle[0]).tolist()):
                 yield slice(a, b), slice(s, t)
 
     def decoded(self, grid: tuple[int, int], shape: tuple[int, ...]) -> float:
-        """Return the mean number of times that a chunk of a grid is decoded."""
+        """Mean number of times that the pass decodes a chunk.
+
+        `grid` is the size of a stored chunk, and `shape` that of the matrix.
+        """
         times = 1.0
         for n, run, chunk in zip(shape, self.rectangle, grid, strict=False):
             edges = regular_edges(n, run).tolist()
@@ -204,14 +211,20 @@ def passes_of(
 
 
 def room_of(matrix: AbstractMatrix, process: int, memory: int) -> int:
-    """Return the number of values of a rectangle that fit into memory."""
+    """Return the maximum number of values of a rectangle, for a limit of `memory` bytes.
+
+    `process` is the number of bytes that the process already uses.
+    """
     n_chunks = prod(ceil(n / k) for n, k in zip(matrix.shape, matrix.grid, strict=False))
     reserved = process + SLACK_BYTES + COPIES * min(AT_ONCE, n_chunks) * matrix.chunk_bytes
     return (memory - reserved) // (COPIES * matrix.value_bytes)
 
 
 def _direct(matrix: AbstractMatrix, chunks: tuple[int, int], room: int) -> tuple[int, int]:
-    """Return the size of a rectangle of whole chunks, with all samples if these fit."""
+    """Return the size (features, samples) of rectangles of whole chunks, for a single pass.
+
+    A rectangle has at most `room` values, and all samples if these fit.
+    """
     (d, m), (width, height) = matrix.shape[:2], chunks
     enough = max(ENOUGH // matrix.value_bytes, width * height)
     samples = m if width * m <= room else max(height, room // width // height * height)
@@ -221,7 +234,10 @@ def _direct(matrix: AbstractMatrix, chunks: tuple[int, int], room: int) -> tuple
 
 
 def _between(matrix: AbstractMatrix, chunks: tuple[int, int], room: int) -> Pass:
-    """Return a first pass that reads all features of the samples that fit into memory."""
+    """Return the first of two passes, which reads all features of as many samples as fit.
+
+    A rectangle has at most `room` values.
+    """
     (d, m), width, (_, rows) = matrix.shape[:2], chunks[0], matrix.grid
     features = ceil(d / width) * width
     if features * rows > room:

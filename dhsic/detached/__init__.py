@@ -55,9 +55,10 @@ def submit(
 ) -> Run:
     """Start a selection on a Dask cluster, where it continues after this process ends.
 
-    The driver loop runs on a worker. If that worker dies, another continues from the checkpoint;
-    if the scheduler dies, the run stops until `Run.resume`. The checkpoint stores everything about
-    the run, so `attach` finds it from any process that can read the folder or URL.
+    The driver, the main loop of the run, is executed on a worker. If that worker dies, another
+    continues from the checkpoint; if the scheduler dies, the run stops until `Run.resume`. The
+    checkpoint stores everything about the run, so `attach` finds it from any process that can read
+    the folder or URL.
 
     Parameters
     ----------
@@ -94,11 +95,12 @@ def submit(
     Raises
     ------
     InputError
-        Data that live in this process, or arguments that `dhsic.select` would refuse.
+        The data are in the memory of this process, or an argument is invalid.
     CheckpointError
-        The checkpoint belongs to another run, or one is under way there.
+        The checkpoint belongs to another run, or a run is using it.
     ClusterError
-        No cluster, other versions, or a folder or URL that workers cannot read.
+        There is no cluster, its workers have other versions of packages, or they cannot read the
+        folder or URL.
     StoreError
         An object store does not answer this process.
     """
@@ -130,14 +132,14 @@ def submit(
 
 
 def _paths_of(data: Any) -> str | list[str]:
-    """Return the URL, or the absolute path, at which workers read the data; a list for several."""
+    """Return the URL or absolute path at which workers read the data; a list for several files."""
     if isinstance(data, NamedMatrices):
         return NamedMatrices(map(_paths_of, data), data.names)
     return [_path_of(each) for each in data] if is_several(data) else _path_of(data)
 
 
 def _path_of(data: Any) -> str:
-    """Return the URL, or the absolute path, at which workers read a file."""
+    """Return the URL or absolute path at which workers read a file."""
     if not isinstance(data, str | PathLike):
         raise InputError(
             f"data is of type {type(data).__name__}, in the memory of this process, but a detached "
@@ -167,7 +169,7 @@ def attach(
     scheduler: str | None = None,
     security: Any = None,
 ) -> Run:
-    """Find a run again, from any process that sees its checkpoint.
+    """Return the handle of a detached run, in any process that can read its checkpoint.
 
     Parameters
     ----------
@@ -209,7 +211,7 @@ def attach(
 
 
 def _folder_of(run: str, client: Any, scheduler: str | None, security: Any) -> str | None:
-    """Return the checkpoint that a cluster has published for a run id; None if unknown."""
+    """Return the checkpoint that a cluster has published for a run id; None if it has none."""
     run_client = client
     if run_client is None and scheduler is not None:
         run_client = reached(scheduler, security)

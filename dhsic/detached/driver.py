@@ -1,8 +1,8 @@
 """The driver: the main loop of a detached run, on a worker of a cluster or in this process.
 
-The driver needs only the folder of the run. So `send` or `drive_here` can start it again at any
-time and on any machine that reaches the folder. Only one driver writes. It writes its progress to
-the folder first and then sends it, as events, to all listeners.
+The driver needs only the folder of the run. So `send` or `drive_here` can start a driver again at
+any time and on any machine that can access the folder. Only one driver writes. It writes its
+progress to the folder first, and then sends the progress, as events, to all listeners.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ OF_ROUNDS = ("round", "n_features", "n_removed", "n_added", "hsic", "sigma", "en
 
 
 class StoppedError(DhsicError):
-    """A user asked the run to stop."""
+    """The run ends because a user asked it to stop."""
 
 
 class Driver:
-    """Executes the run of a folder from its last round on.
+    """Main loop that executes the run of a folder, from its last stored round on.
 
-    `lock` is the lock of the driver, which is held. `tell` is called with every event.
+    `lock` is the lock of the driver, which must be held. `tell` is called with every event.
     """
 
     def __init__(self, folder: Folder, lock: AbstractLock, tell: Hook | None = None) -> None:
@@ -68,7 +68,8 @@ class Driver:
     def look(self, *, now: bool = False) -> None:
         """Raise StoppedError if a stop was requested.
 
-        The folder is checked every `LOOKS` seconds (less often in an object store), or `now`.
+        The folder is checked every `LOOKS` seconds (less often in an object store); with `now`, it
+        is checked in any case.
         """
         if now or time.monotonic() - self._looked >= LOOKS * self.folder.store.rarer:
             self._looked = time.monotonic()
@@ -76,7 +77,10 @@ class Driver:
                 raise StoppedError
 
     def note(self, record: Mapping[str, Any]) -> None:
-        """Write and publish a finished round, see `dhsic.selection.progress.check_progress`."""
+        """Write the progress after a round to the folder, and send it as an event.
+
+        `record` is that of the round, see `dhsic.selection.progress.check_progress`.
+        """
         done, total = int(record["features_done"]), int(record["features_total"])
         here = time.monotonic() - self._here  # seconds in which `features_done` were scored
         n_left = int(record.get("n_features", 0))
@@ -148,7 +152,10 @@ class Driver:
 
 
 def drive(path: str, topic: str) -> None:
-    """Execute the run of a folder as a Dask task that does not occupy a thread of its worker."""
+    """Dask task that executes the run of the folder at `path`, and logs events under `topic`.
+
+    The task does not occupy a thread of its worker.
+    """
     from distributed import get_worker, worker_client
 
     from dhsic.runtime.dask import DaskRuntime
@@ -197,9 +204,9 @@ def send(
 ) -> Any:
     """Start the driver of a folder on a cluster.
 
-    `request` is stored in the folder first. None continues the request that the folder holds, whose
-    run must not have a driver. Returns the client that was passed or is active, or None if a client
-    was created for `scheduler`.
+    `request` is stored in the folder first. If it is None, the request in the folder is continued,
+    whose run must not have a driver. Returns the client that was passed or is active, or None if a
+    client was created for `scheduler`.
     """
     from distributed import fire_and_forget
 
@@ -243,7 +250,7 @@ def _forget(client: Client) -> None:
 
 
 def _state(future: Future[Any]) -> str:
-    """Return the state of a future of another client; wait up to `TOLD` seconds to learn it."""
+    """Return the state of a future of another client, after at most `TOLD` seconds if pending."""
     deadline = time.monotonic() + TOLD
     while future.status == "pending" and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -251,7 +258,10 @@ def _state(future: Future[Any]) -> str:
 
 
 def published(client: Client, run: str) -> tuple[str, Future[Any]] | None:
-    """Return the folder and the driver of the run with this id; None if the cluster has none."""
+    """Return the folder of the run with this id, and the future of its driver.
+
+    None if the cluster has no such run.
+    """
     if client.status != "running":
         return None
     try:
@@ -263,7 +273,13 @@ def published(client: Client, run: str) -> tuple[str, Future[Any]] | None:
 
 
 def _take(folder: Folder, request: Request) -> None:
-    """Store a request; CheckpointError if the folder holds another run, or one is running."""
+    """Store a request in a folder.
+
+    Raises
+    ------
+    CheckpointError
+        The folder contains another run, or its run is being executed.
+    """
     with Checkpoint(folder.path) as kept, Threads(1) as nothing:
         kept.begin(request.new_run(nothing).identity())
         if folder.is_driven():
@@ -276,7 +292,13 @@ def _take(folder: Folder, request: Request) -> None:
 
 @contextmanager
 def introduced(folder: Folder, client: Any, scheduler: str | None, security: Any) -> Iterator[Any]:
-    """Yield a client of a cluster, after checking that its workers can use the checkpoint."""
+    """Context that yields a client of a cluster whose workers can access the checkpoint.
+
+    Raises
+    ------
+    ClusterError
+        There is no cluster, or a worker cannot access the checkpoint.
+    """
     from dhsic.runtime.dask import DaskRuntime
 
     place, new_folder = folder.store, None
@@ -297,7 +319,10 @@ def introduced(folder: Folder, client: Any, scheduler: str | None, security: Any
 
 
 def _check_reach(place: AbstractStore, client: Any) -> None:
-    """Check that this process and every worker can read each other's files in a store."""
+    """Raise ClusterError unless this process and each worker can read each other's files.
+
+    The files are in the store `place`.
+    """
     sign, token = f"{MOMENTARY}{secrets.token_hex(8)}", secrets.token_hex(8)
     place.write(f"{sign}/ours", token.encode())
     try:
@@ -323,7 +348,10 @@ def _check_reach(place: AbstractStore, client: Any) -> None:
 
 
 def _answers(client: Client, path: str, sign: str) -> dict[str, tuple[str, str]]:
-    """Run `answer` on every worker; return results by address. Workers that left are omitted."""
+    """Execute `answer` on every worker; return the results by address of the worker.
+
+    Workers that left the cluster are omitted.
+    """
     from dhsic.runtime.clients import of_each_worker
 
     futures = of_each_worker(client, f"dhsic-ask-{secrets.token_hex(8)}", answer, path, sign)
@@ -344,9 +372,9 @@ def _answers(client: Client, path: str, sign: str) -> dict[str, tuple[str, str]]
 
 
 def answer(path: str, sign: str) -> tuple[str, str]:
-    """Copy the test file of `_check_reach`, on a worker.
+    """Copy the test file of `_check_reach` on a worker.
 
-    Returns the name of the copy, and an error message or "".
+    Returns the name of the copy, and an error message, "" without an error.
     """
     name = f"{sign}/{secrets.token_hex(8)}"
     try:

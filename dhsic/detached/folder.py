@@ -1,15 +1,15 @@
 """Files of a detached run: request, status and lock, stored with its checkpoint.
 
-The request is plain data, so that any process can execute it. Files beside those of
-`dhsic.storage.checkpoint`::
+The request is plain data, so that any process can execute it. In addition to the files of
+`dhsic.storage.checkpoint`, the folder contains::
 
     run.dhsic/
       detached/request.json   method, parameters and data; labels in labels.npz
       detached/status.json    state of the run, replaced atomically by the driver
       detached/progress.json  record of the last finished round, also replaced atomically
-      detached/lock           held by the driver; it expires after the driver dies
+      detached/lock           lock of the driver, which expires after the driver dies
       detached/stop           exists if a user asked the run to stop
-      detached/scratch/       scratch files of the driver: states and copies of surviving features
+      detached/scratch/       scratch files of the driver: states and copies of remaining features
       result.zarr             the result
 """
 
@@ -93,7 +93,7 @@ class Folder:
         return f"{self.path}/result.zarr"
 
     def keep(self, request: Request) -> None:
-        """Write a request; it replaces an earlier request and its progress."""
+        """Store a request; an earlier request and its progress are replaced."""
         data = BytesIO()
         np.savez(data, allow_pickle=False, **arrays_of(request))
         labels = data.getvalue()
@@ -103,7 +103,7 @@ class Folder:
         self.store.remove(PROGRESS)
 
     def request(self) -> Request:
-        """Read the request; CheckpointError if there is none, or its files are damaged."""
+        """Read the stored request; raise CheckpointError if it is missing or damaged."""
         content = dict(self._read(REQUEST))
         if not content:
             raise CheckpointError(
@@ -138,7 +138,7 @@ class Folder:
 
     @property
     def status(self) -> Status:
-        """Status that was last written."""
+        """Status of the run that was written last."""
         return Status(**self._read(STATUS))
 
     def say(self, status: Status) -> None:
@@ -147,11 +147,11 @@ class Folder:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """Record of the last finished round, see `Driver.note`; empty before the first."""
+        """Progress after the last finished round, see `Driver.note`; empty before the first."""
         return self._read(PROGRESS)
 
     def note(self, progress: Mapping[str, Any]) -> None:
-        """Write the record of a round, without fsync: the checkpoint has the durable results."""
+        """Write the progress after a round, without fsync: the checkpoint has the durable state."""
         self._write(PROGRESS, progress, sync=False)
 
     @property
@@ -160,7 +160,7 @@ class Folder:
         return self.store.has(STOP)
 
     def want_stop(self, *, wanted: bool = True) -> None:
-        """Ask the run to stop, or withdraw that request."""
+        """Ask the run to stop, or, with ``wanted=False``, no longer."""
         if wanted:
             self.store.write(STOP, b"", sync=False)
         else:
@@ -172,9 +172,10 @@ class Folder:
 
     @contextmanager
     def driven(self) -> Iterator[AbstractLock]:
-        """Hold the lock of the driver within this context.
+        """Context that holds the lock of the driver, and yields it.
 
-        Waits up to `LOCK_WAIT` seconds until a driver that was replaced releases it.
+        If a driver that was replaced still holds the lock, the context waits for up to `LOCK_WAIT`
+        seconds.
         """
         lock, deadline = lock_of(self.store, LOCK), time.monotonic() + LOCK_WAIT
         while not lock.is_held:
@@ -191,9 +192,9 @@ class Folder:
 
     @contextmanager
     def clean_scratch(self) -> Iterator[Path]:
-        """Yield an empty scratch folder for the driver, removed at the end.
+        """Context that yields an empty scratch folder for the driver, and removes it at the end.
 
-        If the checkpoint is a URL, the folder is on the driver's machine.
+        If the checkpoint is a URL, the scratch folder is on the driver's machine.
         """
         if not isinstance(self.store, FileStore):
             with tempfile.TemporaryDirectory(prefix="dhsic-driver-") as name:
@@ -242,7 +243,7 @@ def plain_request(request: Request) -> dict[str, Any]:
 
 
 def arrays_of(request: Request) -> dict[str, Array]:
-    """Return the arrays of a request by name; InputError if they are too large or not storable."""
+    """Return the arrays of a request by name; raise InputError if they cannot be stored."""
     groups, y, levels = request.feature_groups, request.y, None
     if y is not None and is_ordinal(y.ravel()):
         levels, y = np.array(names_of_levels(y.ravel())), y.astype(np.int64)
@@ -293,7 +294,7 @@ def request_of(kept: Mapping[str, Any], arrays: Mapping[str, Array]) -> Request:
 
 
 def _storable(name: str, values: Array) -> Array:
-    """Return values as an array that needs no pickle: numbers or text."""
+    """Return values as an array of numbers or text, which can be stored without pickle."""
     array = np.asarray(values)
     if array.dtype.kind != "O":
         return array

@@ -33,9 +33,9 @@ PROGRESS = (
 class Run:
     """A run that outlives the process that started it, returned by `dhsic.submit` and `attach`.
 
-    Progress and final status are read from the checkpoint folder. A cluster, by default the one
-    that the run was sent to, is asked only if the folder does not show whether the run is still
-    being executed.
+    Progress and final status are read from the checkpoint folder. The cluster, by default that to
+    which the run was sent, is asked only if the folder does not show whether the run is still being
+    executed.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Run:
 
     @property
     def path(self) -> Path | str:
-        """The checkpoint: a folder, or a URL."""
+        """Folder or URL of the checkpoint."""
         return self.folder.path
 
     @property
@@ -101,7 +101,7 @@ class Run:
         return () if state is None else state.history
 
     def wait(self, timeout: float | None = None, *, callback: Hook | None = None) -> str:
-        """Wait until the run has ended or is lost; return its status then, or after `timeout` s.
+        """Wait until the run has ended or is lost, or until the timeout; return its status.
 
         Parameters
         ----------
@@ -253,9 +253,9 @@ class Run:
         self._asked = -AGAIN
 
     def _client(self, *, ask: bool = True) -> Any:
-        """Return the client of this object, or a new one for the scheduler of the run.
+        """Return the client of this object; if it has none and with `ask`, create one.
 
-        None if the scheduler does not answer.
+        None if the scheduler of the run does not answer.
         """
         client = self._given or self._made
         if client is not None and client.status != "closed":

@@ -1,6 +1,6 @@
-"""Methods of selection, one class each, and a method by its name.
+"""Methods of selection, one class each, and a table of them by name.
 
-A method knows its parameters and how it ranks; it needs no scikit-learn. The estimators of
+A method has parameters and ranks features, without scikit-learn. The estimators of
 `dhsic.selectors` are methods with `fit` and `transform`.
 """
 
@@ -57,7 +57,7 @@ def parameters_of(method: str) -> list[str]:
 
 
 def selector_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]) -> Selector:
-    """Create the selector of a method with parameters by name."""
+    """Create the selector of the method with this name; `given` are its parameters by name."""
     allowed = parameters_of(method)
     given = current_names(given, allowed)
     unknown = sorted(set(given) - set(allowed))

@@ -48,7 +48,7 @@ class BAHSIC(AbstractElimination):
             )
 
     def _check_balance(self, run: SelectionRun) -> None:
-        """Reject weights of blocks if there is one block, or no re-ranking on one scale."""
+        """Reject ``balance=True`` if the data are one matrix, or without the joint re-ranking."""
         if run.feature_blocks is None:
             raise InputError(
                 "balance=True gives several matrices the same weight, but the features of X are "

@@ -45,7 +45,7 @@ Standardize = bool | str
 
 
 class MethodFirst:
-    """Descriptor of a selector's signature: parameters of its method first, shared ones last."""
+    """Descriptor of a selector's signature: first parameters of its method, then shared ones."""
 
     def __get__(self, _: object, selector: type[Selector]) -> Signature:
         parameters = dict(signature(selector.__init__).parameters)
@@ -90,7 +90,7 @@ class Selector(Method, metaclass=RenamingMeta):
     _aside: ClassVar[Set[str]]
     #: Parameters without effect unless another parameter has a value: (other parameter, value).
     _idle_unless: ClassVar[Mapping[str, tuple[str, Any]]] = {}
-    #: Whether `random_state` seeds draws of the method, besides the halves of the samples.
+    #: Whether the method itself draws random numbers, which `random_state` seeds.
     _draws: ClassVar[bool] = False
     #: Whether a round judges every feature alone.
     _alone: ClassVar[bool] = False
@@ -136,7 +136,7 @@ class Selector(Method, metaclass=RenamingMeta):
         return source
 
     def check(self) -> None:
-        """Reject invalid parameters; `InputError.parameter` names the parameter, if it is one."""
+        """Reject invalid parameters; `InputError.parameter` names an invalid single parameter."""
         for name, value in self.get_params(deep=False).items():
             try:
                 if name in self._parameter_constraints:
@@ -154,7 +154,7 @@ class Selector(Method, metaclass=RenamingMeta):
         self._check_together()
 
     def check_weights(self) -> None:
-        """Reject weights of samples, which few methods support."""
+        """Reject sample weights; methods that support them override this."""
         raise InputError(
             f"sample_weight (CLI: --weights) is not supported by {self.described()}. To select "
             "features with weights, use BAHSIC or FOHSIC; to test single features, OnePass with "
@@ -167,9 +167,9 @@ class Selector(Method, metaclass=RenamingMeta):
         """Reject combinations of parameters that are valid one by one."""
 
     def identity(self) -> dict[str, Any]:
-        """Plain values that two runs on the same data must share to be the same run.
+        """Plain values that are equal for two runs on the same data if these are the same run.
 
-        Parameters have the names that they had first, so that checkpoints remain readable.
+        Parameters have their original names, so that old checkpoints remain readable.
         """
         parameters = {
             f.name: getattr(self, f.name) for f in fields(self) if f.name not in self._aside
@@ -210,7 +210,7 @@ class Selector(Method, metaclass=RenamingMeta):
         return label_matrix(run.y, self.label_kernel, run.covariates, run.p).centred
 
     def smaller(self, run: SelectionRun) -> str:
-        """Advice for messages: how to make m x m matrices smaller."""
+        """Advice for error messages on how to reduce the memory of (m, m) matrices."""
         return "use fewer samples"
 
     @property

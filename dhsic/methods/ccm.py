@@ -1,29 +1,31 @@
 r"""CCM: conditional covariance minimisation (Chen et al. 2017).
 
-Features are judged by the share of the labels that kernel ridge regression on all of them leaves
+CCM minimises the part of the labels that kernel ridge regression on all weighted features leaves
 unexplained, so it finds interactions with fewer samples than HSIC needs. Every step takes two
-passes over the features and a decomposition of the kernel matrix, ``m^2 d + m^3``, or ``m D d + m
-D^2`` with D random features. The objective has many local minima: with hundreds of irrelevant
-features and a hundred samples it stops in one of them, so BAHSIC should be run first.
+passes over the features and a decomposition of the kernel matrix, ``m^2 d + m^3`` operations, or
+``m D d + m D^2`` with D random features. The objective has many local minima: with hundreds of
+irrelevant features and a hundred samples, descent stops in one of them, so BAHSIC should be run
+first.
 
-The objective, as a function of the weights, is the trace of the conditional covariance operator
-(CCM eq. 13 to 20),
+The objective, as a function of the feature weights w, is the trace of the conditional covariance
+operator (CCM eq. 13 to 20),
 
     ``Q(w) = tr Y' (G_w + n eps I)^-1 Y``                                   eq. 14, 17
 
-the residual of kernel ridge regression of Y on the weighted features, up to a factor. Y (m, k) is
-centred: the values themselves (eq. 8), or a column for each class (eq. 9). With ``Z = (G_w + n eps
-I)^-1 Y`` its derivative is ``dQ = -<Z, dG_w Z>``.
+the residual of kernel ridge regression of Y on the weighted features, up to a factor. G_w (m, m) is
+the centred kernel matrix of the weighted features, n the number of samples (elsewhere m), and eps
+the ridge. Y (m, k) are the centred labels: the values themselves (eq. 8), or a column for each
+class (eq. 9). With ``Z = (G_w + n eps I)^-1 Y`` the derivative of Q is ``dQ = -<Z, dG_w Z>``.
 
 Without the inverse (eq. 19), the objective is minimised over a matrix alpha as well:
 
     ``<alpha, Y> + lambda_2 ||(G_w + n eps I) alpha - Y||^2``.
 
-For a given w the best alpha is ``M^-1 Y - M^-2 Y / (2 lambda_2)`` with ``M = G_w + n eps I``: two
-runs of conjugate gradients find it from products with G_w, which take no pass over the features, so
-that w alone descends (variable projection; Golub and Pereyra, 1973). At that alpha the objective is
-``Q(w) - tr Y' M^-2 Y / (4 lambda_2)``, which falls where more of Y is explained if
-``lambda_2 > 1 / (2 n eps)``, and may rise if it is not.
+For a given w the best alpha is ``M^-1 Y - M^-2 Y / (2 lambda_2)`` with ``M = G_w + n eps I``. It is
+computed by solving two systems with conjugate gradients, from products with G_w, which take no pass
+over the features. So descent is in w alone (variable projection; Golub and Pereyra, 1973). At that
+alpha the objective is ``Q(w) - tr Y' M^-2 Y / (4 lambda_2)``. It decreases as more of Y is
+explained if ``lambda_2 > 1 / (2 n eps)``; otherwise it may increase.
 """
 
 from __future__ import annotations
@@ -65,14 +67,15 @@ from dhsic.weighting.centred import (
 
 #: Relative residual at which conjugate gradients stop.
 SOLVED = 1e-10
-#: Largest change of a weight in one step. Without it, descent soon stops in a corner, which CCM 5.1
-#: means to avoid: on the first data of CCM 6.1 with 30 features, m = 100, at 414 instead of 376.
+#: Largest change of a weight in one step. Without this limit, descent soon stops in a corner, which
+#: CCM 5.1 means to avoid: on the first data of CCM 6.1 (30 features, m = 100), at an objective of
+#: 414 instead of 376.
 REACH = 0.5
 
 
 @dataclass(frozen=True)
 class AbstractConditional(ABC):
-    """Objective Q in one of its forms, computed by solving systems with G_w."""
+    """Objective of CCM in one of its forms, see the module docstring for the symbols."""
 
     centring: Centring  # from weights to G_w
     Y: Float  # (m, k), centred
@@ -85,19 +88,23 @@ class AbstractConditional(ABC):
 
     @abstractmethod
     def solved(self, G: AbstractCentred) -> tuple[float, Float, Float]:
-        """Value, and matrices left and right (m, k) of its derivative ``<left, dG_w right>``."""
+        """Value of the objective, and the matrices of its derivative ``<left, dG_w right>``.
+
+        G is the centred kernel matrix G_w; left and right are (m, k).
+        """
 
     def at(self, w: Float) -> Evaluation:
-        """Value and gradient at weights w."""
+        """Value and gradient of the objective at weights w (n,)."""
         G = self.centring(w)
         value, left, right = self.solved(G)
         value += self.price * (float(w.sum()) - self.budget)
         return Evaluation(value, lambda: G.gradient(left, right) + self.price)
 
     def slopes(self, w: Float) -> Float:
-        """Derivatives by weight, (n,), also of features of weight 0, see `AbstractCentred.slopes`.
+        """Derivatives of the objective by weight, (n,), also for features of weight 0.
 
-        The price is left out, because it is the same for all features.
+        The price is left out, because it is the same for all features. See
+        `AbstractCentred.slopes`.
         """
         G = self.centring(w)
         _, left, right = self.solved(G)
@@ -106,38 +113,42 @@ class AbstractConditional(ABC):
 
 @dataclass(frozen=True)
 class WithInverse(AbstractConditional):
-    """Q with the inverse, eq. 14 and 17; with Fourier features eq. 20.
+    """Objective Q(w) with the inverse, eq. 14 and 17; with Fourier features eq. 20.
 
-    Eq. 20 as printed is scaled by ``n eps`` and lacks the constant ``tr Y'Y``. Neither applies
-    here; this moves no minimum, and lambda_1 of eq. 18 means the same with every approximation.
+    Eq. 20 as printed is scaled by ``n eps`` and lacks the constant ``tr Y'Y``. Here it is neither
+    scaled nor shifted. The minima are the same, and lambda_1 of eq. 18 has the same meaning with
+    every approximation.
     """
 
     def solved(self, G: AbstractCentred) -> tuple[float, Float, Float]:
-        """``<Y, Z>``, with the derivative ``-<Z, dG_w Z>``."""
+        """Value ``Q = <Y, Z>``, and -Z and Z of its derivative ``-<Z, dG_w Z>``."""
         Z = G.solve(self.Y, self.ridge)
         return float(np.vdot(self.Y, Z)), -Z, Z
 
 
 @dataclass(frozen=True)
 class WithoutInverse(AbstractConditional):
-    """Eq. 19 at the alpha that minimises it for w."""
+    """Objective of eq. 19, without the inverse, at the best alpha for given weights w."""
 
     strictness: float  # lambda_2
 
     def solved(self, G: AbstractCentred) -> tuple[float, Float, Float]:
-        """The derivative is that at a fixed alpha, ``2 lambda_2 <R, dG_w alpha>``."""
+        """Value, and ``2 lambda_2 R`` and alpha of its derivative ``<2 lambda_2 R, dG_w alpha>``.
+
+        The derivative is that at a fixed alpha; for R see `_best`.
+        """
         alpha, R = self._best(G)
         value = float(np.vdot(alpha, self.Y) + self.strictness * np.vdot(R, R))
         return value, 2 * self.strictness * R, alpha
 
     def _best(self, G: AbstractCentred) -> tuple[Float, Float]:
-        """Alpha, and ``R = M alpha - Y = -M^-1 Y / (2 lambda_2)``."""
+        """Best alpha (m, k), and the residual ``R = M alpha - Y = -M^-1 Y / (2 lambda_2)``."""
         Z = self._solved(G, self.Y)
         R = Z / (-2 * self.strictness)
         return Z + self._solved(G, R), R
 
     def _solved(self, G: AbstractCentred, Y: Float) -> Float:
-        """``M^-1 Y`` by conjugate gradients."""
+        """Solution Z (m, k) of ``M Z = Y`` by conjugate gradients, with ``M = G_w + n eps I``."""
         m = len(Y)
 
         def product(z: Float) -> Float:
@@ -156,7 +167,7 @@ class WithoutInverse(AbstractConditional):
 
 @dataclass(frozen=True)
 class Minimisation(AbstractWeighting):
-    """Spectral projected gradient on an objective; features of weight 0 may be dropped."""
+    """Minimisation of an objective over weights in `region`, by spectral projected gradients."""
 
     state: ClassVar = DescentState
 
@@ -221,7 +232,7 @@ class CCM(DescentSelector):
     lambda_2: float = 100.0
 
     def labels(self, run: SelectionRun) -> LabelMatrix:
-        """Label matrix of the paper's kernels, or of the label kernel requested."""
+        """Label matrix: by the kernels of the paper with "auto", else by the label kernel."""
         labels = super().labels(run)
         assert labels is not None, "y was given"
         if self.label_kernel != "auto":
@@ -229,7 +240,7 @@ class CCM(DescentSelector):
         return replace(labels, parts=tuple(_linear(part) for part in labels.parts))
 
     def label_description(self, *, in_python: bool) -> LabelDescription:
-        """Description of labels; it names no label kernel if this is the paper's default."""
+        """Description of the labels, without a label kernel if this is the paper's default."""
         kernel = None if self.label_kernel == "auto" else self.label_kernel
         return LabelDescription(kernel, in_python=in_python)
 
@@ -240,7 +251,7 @@ class CCM(DescentSelector):
     def _weighting(
         self, run: SelectionRun, data: WeightedSource, labels: LabelMatrix
     ) -> tuple[Minimisation, Float]:
-        """Create the minimisation, and the even starting weights ``n_features_to_select / d``."""
+        """Create the minimisation, and equal starting weights ``n_features_to_select / d``."""
         # A fraction is of all features of the source, also if some are constant.
         n_all = how_many(self.n_features_to_select, run.source.n_features)
         n_wanted = min(n_all, data.features.size)
@@ -265,7 +276,7 @@ class CCM(DescentSelector):
         return WithoutInverse(self.centring(data), Y, ridge, self.lambda_2)
 
     def centring(self, data: WeightedSource) -> Centring:
-        """G_w as a function of w, with the bandwidth of CCM 6.1."""
+        """Function from weights w to the kernel matrix G_w, with the bandwidth of CCM 6.1."""
         is_median = isinstance(width_of(self.bandwidth), Median)
         sigma = sigma_of(data, self.bandwidth) * (2 if is_median else 1)
         if self.approximation is None:
@@ -278,7 +289,10 @@ class CCM(DescentSelector):
 
 
 def centred_targets(labels: LabelMatrix, covariates: Array | None) -> Float:
-    """Y with ``Y Y' = R L R``, (m, k); R projects out the mean and covariates."""
+    """Centred labels Y (m, k) with ``Y Y' = R L R``.
+
+    L (m, m) is the label matrix, and R projects out the mean and the covariates.
+    """
     factor = labels.factor()
     if (factor.weights < -1e-8 * np.abs(factor.weights).max()).any():
         raise InputError(
@@ -293,7 +307,10 @@ def centred_targets(labels: LabelMatrix, covariates: Array | None) -> Float:
 
 
 def _linear(part: LabelPart) -> LabelPart:
-    """Labels as in eq. 9 for classes, eq. 8 for standardised real values; mixed labels as both."""
+    """Convert labels to those of CCM: eq. 9 for classes, eq. 8 for standardised real values.
+
+    Mixed labels become both.
+    """
     if isinstance(part, ClassTarget):
         return ClassTarget.of(part.codes, "delta")
     if isinstance(part, MixedTarget):

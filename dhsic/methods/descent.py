@@ -1,8 +1,8 @@
 """Base class of selectors that optimise weights of features by descent.
 
-Labels define an objective; one pass over the source gives the scaling, another one sigma. Descent
-steps follow, each saved in the checkpoint, until the weights converge or the maximum number of
-steps is reached. Features are ranked by weight.
+Labels define an objective. One pass over the source determines the scaling of the features, and
+another one the kernel parameter sigma. Descent steps follow, each saved in the checkpoint, until
+the weights converge or the maximum number of steps is reached. Features are ranked by weight.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class DescentSelector(Selector):
     def _weighting(
         self, run: SelectionRun, data: WeightedSource, labels: LabelMatrix
     ) -> tuple[AbstractWeighting, Float]:
-        """Create the method over measured data, and its starting weights."""
+        """Create the objective with its descent on data of known scaling, and starting weights."""
 
     @abstractmethod
     def _sizes(self) -> tuple[int, int]:
@@ -178,7 +178,7 @@ class DescentSelector(Selector):
 
 
 def _order(features: Any, at: WeightState, done: SelectionState, potential: Float) -> Order:
-    """Order by weight; equal weights (mostly 0) by potential, then by position."""
+    """Order features by weight; those of equal weight (mostly 0) by potential, then by position."""
     best_first = np.lexsort((features, -potential[features], -at.w))
     worst_first = best_first[::-1]
     return Order(

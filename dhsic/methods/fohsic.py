@@ -25,9 +25,9 @@ from dhsic.results.schema import Order
 from dhsic.selection.run import SelectionRun
 from dhsic.validation import one_of
 
-#: Mean probability of a wrong choice per round above which low rank warns.
+#: Mean probability of a wrong choice per round above which a low-rank run warns.
 DOUBTFUL = 0.1
-#: Square matrices needed to compress the low-rank factor A.
+#: Number of square matrices needed to compress the low-rank factor.
 SQUARES = 6
 
 
@@ -58,7 +58,7 @@ class FOHSIC(KernelSelector[SourceForward]):
             )
 
     def engines(self, run: SelectionRun, solver: str) -> EnginePlan:
-        """Low rank if requested, or if m x m matrices would be too large; exact otherwise."""
+        """Scoring engines: low rank if requested, or if (m, m) matrices are too large."""
         able = (
             self._kernel.low_rank
             and self._kernel.is_product
@@ -83,7 +83,10 @@ class FOHSIC(KernelSelector[SourceForward]):
     def _dependence(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> SourceForward:
-        """HSIC(sigma, S-dagger + {j}), from the full kernel matrix or in low rank."""
+        """Create HSIC(sigma, S + {j}) of the selected features S and each candidate j.
+
+        It is computed from the full kernel matrix or in low rank; `budget` as in `rank`.
+        """
         choices, data, candidates = self._parts(run, budget)
         if self.engines(run, self.solver).is_low_rank:
             landmarks = LandmarkSum(data, self._seed, JOINING_LANDMARKS)

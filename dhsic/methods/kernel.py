@@ -1,7 +1,7 @@
 """Base classes of selectors that score sets of features by a kernel, forward and backward.
 
-Labels give the weights W, a pass gives the scaling, and rounds follow, each saved in the
-checkpoint; a subclass defines the rounds.
+The label weights W (m, m) are computed from the labels, and a pass over the data determines the
+scaling of the features. Rounds follow, each saved in the checkpoint; a subclass defines the rounds.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ from dhsic.validation import SCALING, by, is_number, one_of, such
 
 SOLVERS = ("auto", "exact", "lowrank", "direct")
 
-#: Remedies for parameters that do not support weights of samples, where leaving them out is none.
+#: Remedies for parameters that do not support sample weights and that cannot just be left out.
 REMEDIES = {
     "label_kernel": "Pass labels and another label kernel, or leave out the weights.",
     "n_features_to_select": "Pass a number of features, or leave out the weights.",
 }
 
-#: Ratio of the expected loss to the one that `max_expected_loss` allows, above which a run warns.
+#: Ratio of the expected loss to the allowed loss (`max_expected_loss`) above which a run warns.
 MISSED = 1.5
 
 #: Description of the scores of the first round.
@@ -116,10 +116,10 @@ class KernelSelector(Selector, Generic[D]):
     dtype: Any = "float32"
 
     def check_blocks(self, options: str) -> None:
-        """Accept blocks, which the marginal test of every feature takes into account."""
+        """Accept blocks of samples, because the marginal test of every feature supports them."""
 
     def check_weights(self) -> None:
-        """Reject parameters that do not support weights of samples."""
+        """Reject sample weights if the parameters of the method do not support them."""
         if self._kernel.scored_by == "matrix":
             super().check_weights()
         refused: dict[str, bool] = {
@@ -145,11 +145,11 @@ class KernelSelector(Selector, Generic[D]):
 
     @abstractmethod
     def _dependence(self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None) -> D:
-        """Create HSIC(sigma, S) with the engines of the parameters; `budget` as in `rank`."""
+        """Create the function HSIC(sigma, S) of a set of features S; `budget` as in `rank`."""
 
     @abstractmethod
     def _ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
-        """Number of candidates in every remaining round."""
+        """Number of candidates that are scored in each remaining round."""
 
     @abstractmethod
     def rounds(
@@ -163,11 +163,11 @@ class KernelSelector(Selector, Generic[D]):
 
     @property
     def _always_again(self) -> bool:
-        """Whether the ridge order of the last features is used even if it explains labels less."""
+        """Whether the ridge order is used even if it explains the labels less (``rerank=True``)."""
         return not isinstance(self.rerank, str) and bool(self.rerank)
 
     def again_from(self, run: SelectionRun) -> int:
-        """Number of remaining candidates, at most, that ridge regression re-ranks; 0 for none."""
+        """Maximum number of candidates that ridge regression re-ranks; 0 without re-ranking."""
         if run.sample_weight is not None:
             return 0
         if isinstance(self.rerank, str):
@@ -187,9 +187,9 @@ class KernelSelector(Selector, Generic[D]):
     def _target(
         self, run: SelectionRun, data: AbstractReader, labels: LabelMatrix | None
     ) -> RerankingTarget | None:
-        """Labels for the joint re-ranking of the last features.
+        """Labels for the joint re-ranking of the last features; None without re-ranking.
 
-        They are read before any feature is eliminated; None without re-ranking.
+        They are determined before any feature is eliminated.
         """
         if not self.again_from(run) or labels is None or data.alive.size < 2:
             return None
@@ -202,7 +202,7 @@ class KernelSelector(Selector, Generic[D]):
         state: Any,
         target: RerankingTarget | None,
     ) -> Reranking | None:
-        """Read the inputs of the re-ranking once few enough features remain; None otherwise."""
+        """Inputs of the re-ranking, read once few enough features remain; None before that."""
         most = self.again_from(run)
         if state.survivors.size > most or target is None:
             return None
@@ -228,7 +228,7 @@ class KernelSelector(Selector, Generic[D]):
     ) -> MarginalTest | str | None:
         """Test every feature alone before any is eliminated.
 
-        Returns the test, the reason why none is possible, or None if the method requests none.
+        Returns the test; a message if no test is possible; or None if the method requests none.
         """
         if run.sample_weight is not None and isinstance(self.rerank, str):
             return WITH_WEIGHTS
@@ -240,7 +240,7 @@ class KernelSelector(Selector, Generic[D]):
 
     @abstractmethod
     def _warn(self, state: SelectionState, run: SelectionRun) -> None:
-        """Warn of problems that the rounds showed."""
+        """Warn if the rounds were not accurate enough, according to their records."""
 
     @abstractmethod
     def _check_rounds(self, kernel: AbstractKernel) -> None:
@@ -340,7 +340,7 @@ class KernelSelector(Selector, Generic[D]):
             tasks = max(tasks, tested, front_bytes(d, m))
 
         def fitted(reserved: int) -> tuple[MemoryEstimate, int | None]:
-            """Estimate of the rounds, with survivors that leave `reserved` bytes of the limit."""
+            """Estimate of the rounds and cache size, which leave `reserved` bytes of the limit."""
             limit = MemoryEstimate(resident_bytes()).allowed(self.memory_limit) - reserved
             return plan.memory(run.source, run.runtime, self._kernel, m, limit)
 
@@ -352,7 +352,7 @@ class KernelSelector(Selector, Generic[D]):
     def _parts(
         self, run: SelectionRun, budget: int | None
     ) -> tuple[Choices, AbstractReader, AbstractCandidates]:
-        """Fixed choices of a run, reader of its features, and its candidates."""
+        """Settings of a run that all rounds share, reader of its features, and its candidates."""
         choices = Choices(
             self._kernel,
             resolve_bandwidth(self.bandwidth),
@@ -371,7 +371,7 @@ class KernelSelector(Selector, Generic[D]):
 
 
 def _with_marginal(order: Order, marginal: MarginalTest | str) -> Order:
-    """Add the columns of the marginal test to the order, or the reason why there are none."""
+    """Add the columns of the marginal test to the order, or the message why there is no test."""
     if isinstance(marginal, str):
         return order.at(slice(None), {"marginal_test_skipped": marginal})
     columns = marginal.columns()
@@ -380,7 +380,7 @@ def _with_marginal(order: Order, marginal: MarginalTest | str) -> Order:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AbstractElimination(KernelSelector[SourceDependence]):
-    """Base class of selectors by Algorithm 1: rounds until no feature is left."""
+    """Base class of selectors by Algorithm 1, whose rounds end when no feature is left."""
 
     #: Description of the scores, if they are not decreases of HSIC.
     _meaning: ClassVar[str] = ""

@@ -1,6 +1,6 @@
-"""OnePass: rankings by relatives of HSIC, a criterion of each feature alone, in one pass.
+"""OnePass: ranking of features in one pass, by a criterion of each feature alone.
 
-See JMLR section 6.
+The criteria are HSIC and its relatives, see JMLR section 6.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ from dhsic.sources.sexes import DIPLOID
 from dhsic.sources.values import ValueKind
 from dhsic.validation import as_array
 
-#: Parameters of some criteria only.
+#: Parameters that only some criteria have.
 OF_SOME = (*("bandwidth", "label_kernel", "statistic", "penalty", "centroid_weight", "proportion"),)
 #: Parameters of the steps around a ranking that do not support weights of samples.
 OF_SELECTIONS = ("holdout", "clump_r2", "interactions", "stages")
 #: Float64 arrays per feature: the scaling twice, columns, scores, order, and sorting.
 VECTORS = 39
-#: Label kernels supported for residuals; and (m, m) matrices needed for them, besides one a target.
+#: Label kernels that residuals (`loco`) support; and the number of (m, m) matrices that residuals
+#: need, besides one per target.
 OF_RESIDUALS, SQUARES = ("auto", *REAL_KERNELS, ORDINAL), 8
 
 
@@ -103,14 +104,14 @@ class OnePass(Selector):
         return criterion_of(self.criterion, unlike)
 
     def label_description(self, *, in_python: bool) -> LabelDescription:
-        """How labels are described; without a kernel if the criterion reads them in its own way."""
+        """Description of the labels, without a label kernel if the criterion does not use one."""
         criterion = self.resolved()
         kernel = self.label_kernel if hasattr(criterion, "label_kernel") else None
         by_ranks = isinstance(criterion, Independence) and criterion.goes_by_ranks
         return LabelDescription(kernel, by_ranks=by_ranks, in_python=in_python)
 
     def _criterion(self, run: SelectionRun) -> AbstractCriterion:
-        """Create the criterion of a run, for its blocks or weights of samples if it has any."""
+        """Create the criterion of a run; blocks or weights of its samples change the criterion."""
         if run.sample_weight is not None:
             return WeightedIndependence()
         criterion = self.resolved()
@@ -176,7 +177,7 @@ class OnePass(Selector):
         return f"{self.criterion} of each feature in one pass{against}"
 
     def scales(self, values: ValueKind) -> Scale:
-        """Scaling of features, as requested or else as the criterion needs, for any values."""
+        """Scaling of features: as requested, or else as the criterion needs, whatever `values`."""
         return self._scales
 
     @property
@@ -223,10 +224,11 @@ class OnePass(Selector):
     def _residual_labels(
         self, y: Array, each: list[Float], covariates: Array | None
     ) -> LabelMatrix:
-        """Read columns of every target, or their residuals; targets not all real have kernels each.
+        """Label matrix of the columns of every target, or of the residuals of these columns.
 
-        Residuals of classes have the linear kernel: any other function of them would tell the class
-        from what was predicted, which follows relatedness.
+        `each` has the columns (m, k) of every target. If some targets are not real-valued, every
+        target has its own label kernel. Residuals of classes have the linear kernel, because
+        nonlinear functions of them would reveal the prediction, which follows relatedness.
         """
         criterion, kernels = self.resolved(), target_kernels(_columns_of(y), self.label_kernel)
         if all(kernel in REAL_KERNELS for kernel in kernels):
@@ -242,7 +244,7 @@ class OnePass(Selector):
     def _by_chromosome(
         self, run: SelectionRun, judge: Judge, reporter: Reporter, budget: int | None
     ) -> Judged:
-        """Test each chromosome on labels from which the prediction by all others is removed."""
+        """Test each chromosome on the residuals of the labels after prediction by all others."""
         assert run.y is not None, "labels are predicted"
         assert run.values is not None, "they were looked at"
         m, parts = run.n_samples, []

@@ -4,11 +4,12 @@ A support vector machine solves, for labels y in {-1, +1},
 
     ``maximise  1' alpha - 1/2 alpha' (K o y y') alpha,   0 <= alpha_i <= C,   y' alpha = 0``,
 
-and the features are removed without which ``1/2 alpha' (K o y y') alpha`` decreases least (eq. 31,
-where the paper writes the nu form). That is ``<W, K>`` with ``W = beta beta' / 2`` and ``beta =
-alpha o y``: HSIC with a conformal kernel. So each round trains a machine on the surviving features,
-which sets W, and the scoring engines are unchanged. With more than two classes there is one machine
-for each class against all others, and W is their sum.
+where K (m, m) is the kernel matrix and alpha (m,) are dual coefficients. The features are removed
+without which ``1/2 alpha' (K o y y') alpha`` decreases least (eq. 31, where the paper writes the nu
+form). That is ``<W, K>`` with ``W = beta beta' / 2`` and ``beta = alpha o y``: HSIC with a
+conformal kernel. So each round trains a machine on the remaining features, which determines W, and
+the scoring engines are those of HSIC. With more than two classes there is one machine for each
+class against all others, and W is the sum over the machines.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from dhsic.validation import is_positive, such
 
 #: Tolerance of libsvm: violation of the optimality conditions.
 TOLERANCE = 1e-3
-#: Iterations of libsvm, at most.
+#: Maximum number of iterations of libsvm.
 MOST_STEPS = 2_000_000
 
 
@@ -81,7 +82,7 @@ class SVMRFE(AbstractElimination):
         return labels
 
     def engines(self, run: SelectionRun, solver: str) -> EnginePlan:
-        """Exact scoring, because W is a full matrix."""
+        """Scoring engines: always exact, because W is a full matrix."""
         return EnginePlan(is_low_rank=False, eager=False, may_square=True)
 
     def _dependence(
@@ -102,7 +103,10 @@ class SVMRFE(AbstractElimination):
 
     @property
     def machine_kernel(self) -> AbstractKernel:
-        """Kernel of the rounds; because W changes, the linear kernel needs all rounds, too."""
+        """Kernel of the rounds; for the linear kernel an equal one that is not done in one round.
+
+        All rounds are needed because W changes.
+        """
         # a polynomial of degree 1 is the same kernel
         return Polynomial(1, 0.0) if self._kernel == Linear() else self._kernel
 
@@ -125,10 +129,10 @@ class SVMRFE(AbstractElimination):
 
 
 def machine_weights(K: Float, classes: Array, penalty: float) -> Float:
-    """``W = sum_c beta_c beta_c' / 2`` over the classes c, (m, m).
+    """Weights ``W = sum_c beta_c beta_c' / 2`` over the classes c, (m, m), by trained machines.
 
-    K (m, m) is the kernel matrix of the surviving features, `classes` (m,) are numbers from 0, and
-    `penalty` is the parameter C of the machine.
+    beta_c (m,) are the dual coefficients of class c, see `_dual`. K (m, m) is the kernel matrix of
+    the remaining features, `classes` (m,) are numbers from 0, and `penalty` is the parameter C.
     """
     names = np.unique(classes)
     W = np.zeros_like(K)
@@ -139,7 +143,7 @@ def machine_weights(K: Float, classes: Array, penalty: float) -> Float:
 
 
 def _dual(K: Float, positive: Array, penalty: float) -> Float:
-    """Dual coefficients ``alpha o y`` of one machine, (m,)."""
+    """Dual coefficients ``alpha o y`` (m,) of a machine for the class of the samples `positive`."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import SVC  # imported late: it needs much memory
 

@@ -1,31 +1,35 @@
 r"""FeatureWeighting: weights that maximise HSIC with a concave zero norm (JMLR appendix A).
 
-See also ICML appendix 5. Use it for a sparse set of weights rather than a ranking: the number of
-nonzero weights follows from the price of a feature. It takes some hundred passes, and as a ranking
-the papers found it inferior to backward elimination.
+See also ICML appendix 5. Use this method for a sparse set of weights rather than a ranking: the
+number of nonzero weights is controlled by the penalty lambda. The method takes some hundred passes,
+and the papers found its rankings inferior to those of backward elimination.
 
 The problem
 
     ``max_w  <W, K_w> - lambda 1' (1 - exp(-alpha w)),  w >= 0``              JMLR eq. 32, 33
 
-is solved by the convex-concave procedure (Yuille and Rangarajan, 2003). In the squares ``v = w o
-w`` every entry ``exp(-sigma sum_j v_j (x_ij - x_i'j)^2)`` of K is convex, and so is ``exp(-alpha
-sqrt(v_j))``. By the signs of their coefficients the objective falls into g - h, both convex:
+is solved by the convex-concave procedure (Yuille and Rangarajan, 2003). W (m, m) are label weights,
+K_w (m, m) is the kernel matrix of features with weights w (n,), and alpha is the steepness. As a
+function of the squares ``v = w o w``, every entry ``exp(-sigma sum_j v_j (x_ij - x_i'j)^2)`` of K_w
+is convex, and so is ``exp(-alpha sqrt(v_j))``. Grouped by the signs of the coefficients, the
+objective is a difference g - h of convex functions:
 
     ``g = sum_{W > 0} W K + lambda 1' exp(-alpha sqrt(v)) - lambda n``,  ``h = sum_{W < 0} |W| K``.
 
-A step takes g by its tangent, which lies below it, and solves the convex problem that remains:
+A step replaces g by its tangent at v_0, which is a lower bound, and solves the remaining convex
+problem:
 
     ``v <- argmin_v  h(v) - v' grad g(v_0),  v >= 0``.
 
-The objective never falls, whether that is solved to the end or not: any v that improves it will do.
+The objective never decreases, even if this problem is not solved to the end: any v that improves it
+is enough.
 
-Three errors of the printed text are corrected. ICML eq. 6 adds the penalty, JMLR eq. 32 subtracts
-it. Line 4 of the ICML algorithm uses the tangent of h, ``argmax g(w) - w' grad h(w_0)``: because
-``grad h <= 0``, that is unbounded in w. And K is not convex in w, as is claimed there
-(``exp(-w^2)`` is concave around 0), only in its squares.
+Three errors of the printed text are corrected. ICML eq. 6 adds the penalty, and JMLR eq. 32
+subtracts it. Line 4 of the ICML algorithm uses the tangent of h, ``argmax g(w) - w' grad h(w_0)``,
+which is unbounded in w because ``grad h <= 0``. And K is convex not in w, as is claimed there
+(``exp(-w^2)`` is concave around 0), but in its squares.
 
-A weight of 0 stays 0: the penalty has slope lambda alpha there, HSIC has slope 0.
+A weight of 0 stays 0: there the penalty has slope ``lambda alpha``, and HSIC has slope 0.
 """
 
 from __future__ import annotations
@@ -47,7 +51,8 @@ from dhsic.validation import POSITIVE, one_of
 from dhsic.weighting import AbstractWeighting, Evaluation, ProjectedGradient, Region
 from dhsic.weighting.centred import WeightedData, gram_of
 
-#: Maximum number of steps of the inner problem; more are wasted, because its tangent soon changes.
+#: Maximum number of steps on the convex problem of a step; more would be wasted, because the
+#: tangent soon changes.
 INNER_STEPS = 4
 #: Residual at which the inner problem counts as solved.
 INNER_TOLERANCE = 1e-6
@@ -83,7 +88,7 @@ class WeightingState:
 
 @dataclass(frozen=True)
 class ZeroNorm(AbstractWeighting):
-    """Objective ``<W, K_w> - lambda 1' (1 - exp(-alpha w))``."""
+    """Objective ``<W, K_w> - lambda 1' (1 - exp(-alpha w))``, see the module docstring."""
 
     state: ClassVar = WeightingState
 
@@ -94,7 +99,7 @@ class ZeroNorm(AbstractWeighting):
     steepness: float  # alpha
 
     def gram(self, w: Float) -> Float:
-        """Kernel matrix K_w for the weights w (n,), (m, m)."""
+        """Kernel matrix K_w (m, m) of the features with weights w (n,)."""
         return gram_of(self.data.statistic(w), self.sigma)
 
     def begin(self, w: Float) -> WeightingState:
@@ -118,7 +123,7 @@ class ZeroNorm(AbstractWeighting):
         return self.by_squares(self.W, self.gram(w), np.ones(w.shape, dtype=bool))
 
     def tangent(self, w: Float, K: Float) -> Tangent:
-        """Convex problem that a step minimises, at weights w (n,) with kernel matrix K."""
+        """Convex problem that a step solves, from weights w (n,) and their kernel matrix K."""
         used = w != 0
         c = self.by_squares(np.maximum(self.W, 0.0), K, used)
         rate = self.penalty * self.steepness
@@ -126,7 +131,7 @@ class ZeroNorm(AbstractWeighting):
         return Tangent(self, w * w, K, c)
 
     def by_squares(self, W: Float, K: Float, which: Mask) -> Float:
-        """Derivative of ``<W, K>`` with respect to the squared weights of the features `which`."""
+        """Derivative (n,) of ``<W, K>`` by the squared weights of the features in `which`."""
         return self.data.spreads(-self.sigma * W * K, which)
 
     def _step(self, state: WeightingState, K: Float) -> tuple[WeightingState, Float]:
@@ -156,7 +161,8 @@ class ZeroNorm(AbstractWeighting):
 class Tangent:
     """Convex objective ``h(v) - v' c`` of a step, with ``c = grad g(v_0)``.
 
-    Weights that are 0 in v_0 stay 0.
+    v (n,) are squared weights; g and h are defined in the module docstring. Weights that are 0 in
+    v_0 stay 0.
     """
 
     norm: ZeroNorm
@@ -205,7 +211,7 @@ class FeatureWeighting(DescentSelector):
         check_statistic(self.statistic, run.n_samples)
 
     def _sizes(self) -> tuple[int, int]:
-        """Two m x m kernel matrices (for the positive and negative W), and no random features."""
+        """Two (m, m) kernel matrices, for positive and negative W, and no random features."""
         return 2, 0
 
     def _weighting(

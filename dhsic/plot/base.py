@@ -12,12 +12,12 @@ from dhsic.errors import InputError
 
 #: Colour-blind safe colours of Okabe and Ito; black, blue and grey differ in greyscale.
 MAIN, CHOSEN, MUTED, PALE = "#0072B2", "#D55E00", "#767676", "#B8B8B8"
-#: Columns and rows of the grid in which at most one point per cell is drawn.
+#: Numbers of columns and rows of a grid; at most one point is drawn per cell.
 CELLS = (1600, 600)
 
 
 def axes(ax: Any, width: float = 7.0, height: float = 3.2) -> Any:
-    """Return the given axes, or those of a new figure with a size in inches.
+    """Return `ax`, or, if it is None, the axes of a new figure of this size in inches.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def axes(ax: Any, width: float = 7.0, height: float = 3.2) -> Any:
 
 
 def variable(result: xr.Dataset, name: str, why: str) -> Array:
-    """Return a variable of a result; if it is missing, the InputError gives the reason `why`."""
+    """Return the values of a variable; if it is missing, raise InputError with the reason `why`."""
     if name not in result:
         raise InputError(f"The result has no {name!r}: {why}.")
     values: Array = np.asarray(result[name].values)
@@ -44,14 +44,14 @@ def variable(result: xr.Dataset, name: str, why: str) -> Array:
 
 
 def names(result: xr.Dataset, at: Index) -> list[str]:
-    """Return the names of features; their positions if there are no names."""
+    """Return the names of the features at positions `at`; positions if there are no names."""
     called = result["feature"].values if "feature" in result.coords else None
     # Escape dollar signs, which matplotlib would read as formulas.
     return [str(i) if called is None else str(called[i]).replace("$", r"\$") for i in at]
 
 
 def thinned(x: Float, y: Float) -> Index:
-    """Return indices of the points to draw, one per cell of a grid."""
+    """Return the indices of points to draw, at most one per cell of the grid of `CELLS`."""
     if x.size <= CELLS[0]:
         return np.arange(x.size)
     cells = [

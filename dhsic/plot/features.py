@@ -15,7 +15,7 @@ from dhsic.results.views import result_of_one
 #: Maximum number of distinct values for which a feature is drawn as groups; maximum number of
 #: points per group.
 LEVELS, POINTS = 6, 400
-#: Number of characters that fit side by side below an axis; maximum number of characters of a name.
+#: Number of characters that fit below an axis; maximum number of characters of a name.
 ROOM, LONGEST = 40, 20
 #: Default family-wise level of significant pairs, if the result does not have a level.
 ALPHA = 0.05
@@ -24,7 +24,7 @@ ALPHA = 0.05
 def stability(
     result: xr.Dataset, *, n: int = 30, threshold: float | None = None, ax: Any = None
 ) -> Any:
-    """Draw the share of random halves that select each of the best features.
+    """Draw the fraction of random halves of the samples that select each of the best features.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def against_target(x: Any, y: Any, *, name: str = "feature", ax: Any = None) -> 
 
 
 def _groups(ax: Any, groups: list[tuple[str, Array]]) -> None:
-    """Draw jittered points, with the median and quartiles of each group."""
+    """Draw the values of named groups as jittered points, with medians and quartiles."""
     rng = np.random.default_rng(0)
     for place, (_, values) in enumerate(groups):
         points = values if values.size <= POINTS else rng.choice(values, POINTS, replace=False)
@@ -116,7 +116,9 @@ def _groups(ax: Any, groups: list[tuple[str, Array]]) -> None:
 
 
 def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
-    """Draw the best pairs: the share of the target that the product explains beyond both features.
+    """Draw the best pairs, with the fraction of the target's variance that each explains.
+
+    It is the fraction that the product explains beyond both features.
 
     Parameters
     ----------
@@ -160,7 +162,7 @@ def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
 
 
 def shares(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
-    """Draw the shares of HSIC of main effects and pairs of the selected features.
+    """Draw the share of HSIC due to each selected feature alone, and to each pair of them.
 
     Parameters
     ----------
@@ -191,7 +193,7 @@ def shares(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
 
 
 def _ends(found: xr.Dataset, n: int) -> list[Array]:
-    """Names of both members of the first n pairs; the second one may be an environment."""
+    """Names of the first and second members of the n best pairs; second may be environments."""
     ends = ("first", "environment" if "environment" in found else "second")
     return [
         found[f"{end}_feature" if f"{end}_feature" in found else end].values[:n] for end in ends

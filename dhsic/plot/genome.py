@@ -22,11 +22,11 @@ VALUES = {
     "score_first_round": "score in the first round",
     "rank": "rank",
 }
-#: Those that are p-values: of tests of features, and of features alone in a selection.
+#: Values that are p-values: of tests of features, and of features alone in a selection.
 P_VALUES = ("p", "p_marginal")
 #: The first of these that a result has is drawn by default.
 DEFAULTS = ("p", "score_first_round", "rank")
-#: Maximum number of selected features for which their points are large.
+#: Maximum number of selected features that are drawn as large points.
 MANY = 100
 #: Gap between chromosomes, as a fraction of the total length.
 GAP = 0.01
@@ -129,7 +129,7 @@ def _legend(ax: Any, target: str, *, right: bool) -> None:
 
 
 def p_value_of(result: xr.Dataset) -> str:
-    """Name of the variable with the p-values of features; InputError if there is none."""
+    """Name of the variable with the p-values of features; raises InputError if there is none."""
     name = next((name for name in P_VALUES if name in result), None)
     if name is None:
         raise InputError("The result has no p-values. Pass a result of dhsic test.")
@@ -137,7 +137,7 @@ def p_value_of(result: xr.Dataset) -> str:
 
 
 def value_heights(values: Array, value: str) -> Float:
-    """Ordinates of values: ``-log10`` of p-values and ranks, other values unchanged."""
+    """Ordinates of the variable `value`: ``-log10`` of p-values and ranks; others unchanged."""
     numbers = np.asarray(values, dtype=np.float64)
     if value in P_VALUES:
         return -np.log10(np.maximum(numbers, np.finfo(float).tiny))
@@ -145,13 +145,13 @@ def value_heights(values: Array, value: str) -> Float:
 
 
 def _rank_axis(ax: Any, d: int) -> None:
-    """Draw an axis of ranks 1, 10, 100, ... with the best on top."""
+    """Label the vertical axis with the ranks 1, 10, 100, ..., the best on top; d features."""
     powers = range(int(np.log10(max(d, 1))) + 1)
     ax.set_yticks([-power for power in powers], [f"{10**power:,}" for power in powers])
 
 
 def _places(result: xr.Dataset) -> tuple[Float, Index, list[tuple[float, str]]]:
-    """Abscissa and shade (0 or 1) of features, (d,) each; centre and name of each chromosome.
+    """Abscissas and shades (0 or 1) of features, (d,) each; centre and name of each chromosome.
 
     A name that would overlap the one before is on a second line; if it overlaps there too, it is
     omitted.
@@ -189,7 +189,7 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def _annotate_points(ax: Any, x: Float, heights: Float, best: Index, called: list[str]) -> None:
-    """Write names beside points; overlapping names are omitted."""
+    """Write the names `called` of the features `best` beside their points, unless they overlap."""
     span, rise = np.ptp(x) or 1.0, np.ptp(heights[np.isfinite(heights)]) or 1.0
     labels: list[tuple[float, float]] = []
     for i, name in zip(best, called, strict=True):

@@ -28,7 +28,7 @@ from dhsic.sources.opening import open_source
 from dhsic.sources.variants import CONTIG, POSITION
 from dhsic.validation import is_number
 
-#: Limits of classes of the squared correlation, and their colours, from pale to dark.
+#: Limits between classes of the squared correlation, and colours of the classes.
 LIMITS = (0.2, 0.4, 0.6, 0.8)
 COLOURS = ("#D9E8F0", "#7FCDBB", "#41A0C4", "#2B5FA8", "#0B1F5C")
 #: Maximum number of lanes of genes; heights of a lane and of the points in inches.
@@ -62,9 +62,9 @@ def region(
     lead : str, optional
         Id or name of the lead variant; by default the one with the smallest p-value.
     data : path, source of `open_source`, or any data, optional
-        Data of the result, or those of its features in the region; if they need options, open them
-        with `dhsic.open_source`. The squared correlation with the lead is computed from all their
-        samples with both calls. Without data, all points have one colour.
+        Data of the result, or of its features in the region; if they need options, open them with
+        `dhsic.open_source`. The squared correlation of a variant with the lead is computed from all
+        samples that have a call of both. Without data, all points have one colour.
     genes : path or Genes, optional
         GTF, GFF3 or BED file of genes of the same genome build, which are drawn below.
     kb : float
@@ -110,7 +110,7 @@ def region(
 
 
 def _axes_below(ax: Any, height: float) -> Any:
-    """Split axes: return new axes of this height in inches below them, with the same positions."""
+    """Split `ax`; return new axes below, `height` inches high, with the same horizontal axis."""
     spec = ax.get_subplotspec()
     if spec is None:
         raise InputError(
@@ -124,7 +124,12 @@ def _axes_below(ax: Any, height: float) -> Any:
 
 @dataclass(frozen=True)
 class _Region:
-    """Variants of a region: the lead, features (n,), positions and ``-log10 p``, (n,) each."""
+    """Region around a lead variant, with its n variants.
+
+    `lead` is the position of the lead among the features, `first` and `last` are the ends of the
+    region, `features` (n,) its variants, `positions` (n,) their positions on the chromosome, and
+    `heights` (n,) their ``-log10 p``.
+    """
 
     lead: int
     name: str
@@ -137,7 +142,13 @@ class _Region:
 
     @classmethod
     def of(cls, result: xr.Dataset, lead: str | None, kb: float) -> _Region:
-        """Choose the variants within `kb` of the lead; InputError if they cannot be found."""
+        """Choose the variants within `kb` of the lead.
+
+        Raises
+        ------
+        InputError
+            The result has no positions or p-values, or does not contain the lead.
+        """
         if not {CONTIG, POSITION} <= {*map(str, result.coords)}:
             raise InputError(
                 "A region plot needs the chromosome and position of each feature, which the result "
@@ -159,7 +170,7 @@ class _Region:
 
 
 def _lead_of(result: xr.Dataset, lead: str | None, p: Float) -> int:
-    """Position in the result of the lead variant; of several with its name, the best."""
+    """Position of the lead variant in the result; of several variants of this name, the best."""
     if not np.isfinite(p).any():
         raise InputError("All p-values of the result are missing, so there is nothing to draw.")
     if lead is None:
@@ -178,7 +189,7 @@ def _lead_of(result: xr.Dataset, lead: str | None, p: Float) -> int:
 
 
 def _linkage(result: xr.Dataset, source: AbstractSource, shown: _Region) -> Float:
-    """Squared correlation with the lead of each variant of a region, (n,), from the data."""
+    """Squared correlations (n,) of the variants of a region with the lead, from the data."""
     stored = feature_places(result, source, shown.features)
     ascending = np.argsort(stored, kind="stable")
     r2 = np.empty(stored.size)
@@ -223,10 +234,10 @@ def _classes(r2: Float) -> Index:
 
 @dataclass(frozen=True)
 class _Lanes:
-    """Genes of a region in lanes, in which they do not overlap.
+    """Genes of a region, drawn in n lanes in which they do not overlap.
 
-    `genes` has one row per gene: start, end, text, middle of the text, and lane; `n_hidden` genes
-    have no lane left.
+    `genes` has one row per gene: start, end, text, middle of the text, and lane. For `n_hidden`
+    further genes there is no free lane.
     """
 
     genes: pd.DataFrame
@@ -278,9 +289,9 @@ class _Lanes:
 
 
 def _free_lanes(first: Float, last: Float, gap: float) -> Index:
-    """First lane of each interval in which the interval before ends at least `gap` earlier, (n,).
+    """First free lane (n,) of each of n intervals, which are sorted by start.
 
-    Intervals are sorted by start.
+    A lane is free if its last interval ends at least `gap` before this one begins.
     """
     ends: list[float] = []
     lanes = np.empty(first.size, dtype=np.int64)
@@ -292,7 +303,7 @@ def _free_lanes(first: Float, last: Float, gap: float) -> Index:
 
 
 def _megabases(ax: Any, shown: _Region) -> None:
-    """Label an axis of positions in megabases."""
+    """Label the horizontal axis with positions in megabases."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(6))

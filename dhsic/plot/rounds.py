@@ -14,7 +14,7 @@ from dhsic.errors import InputError
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, variable
 from dhsic.results.views import result_of_one
 
-#: Minimum ratio of the first number of features to a power of ten that is labelled on the axis.
+#: Minimum ratio of the largest number of features to a power of ten for a label of this power.
 APART = 1.6
 
 
@@ -119,7 +119,7 @@ def accuracy(cv: Any, *, ax: Any = None) -> Any:
 
 
 def _features_axis(ax: Any, left: Array) -> None:
-    """Draw a logarithmic axis, from all features on the left to the last feature on the right."""
+    """Make the horizontal axis logarithmic, from most features left to fewest (`left`)."""
     ax.set(xscale="log", xlabel="features left")
     first, last = float(np.max(left)), max(float(np.min(left)), 1)
     ax.set_xlim(1.1 * first, 0.9 * last)

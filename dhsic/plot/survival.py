@@ -17,9 +17,9 @@ LINES = ((MAIN, "-"), (MUTED, "--"), (CHOSEN, "-"))
 
 
 def survival(result: xr.Dataset, *, ax: Any = None) -> Any:
-    """Draw Kaplan-Meier curves of the samples in thirds of the best feature.
+    """Draw Kaplan-Meier curves of samples in thirds by the values of the best feature.
 
-    The feature was chosen by the same times, so the curves are further apart than those of new
+    The feature was chosen with the same times, so the curves are further apart than those of new
     samples would be.
 
     Parameters

@@ -1,1 +1,1 @@
-"""Reports: HTML pages about runs (`dhsic.reports.html`), and sentences for messages."""
+"""Reports: HTML pages about runs (`html`), and sentences about runs for messages (`sentences`)."""

@@ -58,7 +58,7 @@ OF_PAIRS = ("first", "first_feature", "first_contig", "first_position", "second"
 DPI = 130
 #: Attributes of a result with the names of the inputs.
 GIVEN = ("data", "target", "covariates")
-#: Columns omitted from the table of features, because users know them or they repeat others.
+#: Columns omitted from the table of features, because they tell users nothing new.
 DULL = ("constant", "index", "id")
 #: Labels of the counts of excluded samples, features and values.
 COUNTS = {
@@ -146,7 +146,7 @@ def report(
 
 
 def _pages(result: Any, page: Path) -> dict[Path, Any]:
-    """Result of each run, by the path of its page; a single run has the path `page` itself."""
+    """Result of each run by the path of its page; for a single run this is the path `page`."""
     if not isinstance(result, xr.Dataset) or dimension_of(result) is None:
         return {page: result}
     results: dict[Path, Any] = {}
@@ -165,7 +165,11 @@ def _pages(result: Any, page: Path) -> dict[Path, Any]:
 def page_of(
     result: xr.Dataset, found: xr.Dataset | None = None, shares: xr.Dataset | None = None
 ) -> str:
-    """Render the page of a result, pairs (`found`) and shares as HTML text."""
+    """Render the HTML page of a result.
+
+    `found` are pairs from `dhsic.find_pairs`, by default those of the selection, and `shares` are
+    from `dhsic.interactions.shares`.
+    """
     if not all(map(find_spec, ("jinja2", "matplotlib"))):
         raise InputError('Reports need jinja2 and matplotlib: pip install "dhsic[plot]".')
     from jinja2 import Environment, StrictUndefined
@@ -237,7 +241,7 @@ def _counts(result: xr.Dataset) -> dict[str, int]:
 
 
 def _loco(result: xr.Dataset) -> Iterator[str]:
-    """Yield a note if the labels were residuals (``--loco``)."""
+    """Yield a note if features were tested against residuals of the labels (``--loco``)."""
     if took_loco(result):
         yield (
             "features of each chromosome were tested against the residuals of the labels after "
@@ -247,7 +251,7 @@ def _loco(result: xr.Dataset) -> Iterator[str]:
 
 
 def _meanings(result: xr.Dataset) -> dict[str, str]:
-    """Descriptions of the columns of the table; the column that determines the ranking is first."""
+    """Descriptions of the table's columns by name; first that which determines the ranking."""
     by = "fall_given_others" if result.attrs.get("given_others") else "score"
     names = [by, *(str(name) for name in result.data_vars if name != by)]
     return {n: str(said) for n in names if (said := result[n].attrs.get("long_name"))}
@@ -267,7 +271,7 @@ def _method(result: xr.Dataset) -> str:
 
 
 def _passed(result: xr.Dataset) -> dict[str, Any]:
-    """Inputs of the run: data, labels, settings, and parameters of the method."""
+    """Inputs of the run by name: data, labels, settings, and parameters of the method."""
     inputs = {name: result.attrs[name] for name in GIVEN if result.attrs.get(name)}
     settings = json.loads(result.attrs.get("asked", "{}"))
     return {**inputs, **settings, **_parameters(result)}
@@ -307,7 +311,7 @@ def _facts(result: xr.Dataset, costs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _table(result: xr.Dataset, best: Index) -> dict[str, list[Any]]:
-    """Columns of the best features as lists; ``index`` holds their positions."""
+    """Columns of the table of the features `best` as lists; ``index`` holds their positions."""
     best_part = result.drop_dims(["rounds", "pairs"], errors="ignore").isel(features=best).compute()
     columns = tables.columns(best_part.assign_coords(features=best))
     if not result.attrs.get("given_others"):  # it does not determine the order
@@ -342,7 +346,7 @@ def _loci(result: xr.Dataset) -> dict[str, list[Any]]:
 
 
 def _place(column: str) -> int:
-    """Sort key of a column: columns about reliability precede descriptive columns."""
+    """Sort key of a column: rank, name, scores and columns on reliability precede the others."""
     first = ("rank", "name", "fall_given_others", "score", "selected", "p", "q", "fdr", "stability")
     return first.index(column) if column in first else len(first)
 
@@ -355,7 +359,7 @@ def _plain(values: Array) -> list[Any]:
 
 
 def _rounds(result: xr.Dataset) -> dict[str, list[Any]]:
-    """Columns of the history as lists, for the last rounds."""
+    """Columns of the history of the last `ROUNDS` rounds, as lists by name."""
     names = ("n_features", "n_removed", "n_added", "sigma", "hsic", "seconds", "bytes_read",
              "engine")  # fmt: skip
     return {
@@ -366,7 +370,7 @@ def _rounds(result: xr.Dataset) -> dict[str, list[Any]]:
 
 
 def _shown(value: Any) -> str:
-    """Format a value with four digits and thousands separators."""
+    """Format a value: floats with four digits, integers with thousands separators."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -417,7 +421,7 @@ def _plots(
 def _plots_of_pairs(
     found: xr.Dataset | None, shares: xr.Dataset | None
 ) -> Iterator[tuple[str, str, Any]]:
-    """Yield title, caption and SVG of the plots of pairs and shares."""
+    """Yield title, caption and SVG of the plots of pairs (`found`) and shares, if passed."""
     if shares is not None:
         words = "Share of HSIC due to each selected feature alone, and to each pair of them."
         yield _render_svg("Alone and together", words, partial(plot.shares, shares))
@@ -430,7 +434,7 @@ def _plots_of_pairs(
 
 
 def _render_svg(title: str, words: str, draw: Callable[[], Any]) -> tuple[str, str, Any]:
-    """Render a plot as SVG, with many points rasterised."""
+    """Render the plot that `draw` returns; return title, caption and SVG."""
     from markupsafe import Markup
     from matplotlib import pyplot as plt
     from matplotlib import rc_context

@@ -18,11 +18,11 @@ from dhsic.selection.shapes import STRICT
 from dhsic.selection.stages import STAGES
 from dhsic.sources.variants import chromosome_names
 
-#: Genomic inflation (lambda) above which p-values are doubtful; a polygenic trait with long-range
-#: linkage has smaller values. Standard deviation of lambda for one feature. Minimum number of
-#: features for which lambda is reported.
+#: Genomic inflation (lambda) above which p-values are doubtful (a polygenic trait with long-range
+#: linkage has smaller values); standard deviation of lambda times the root of the number of
+#: features; minimum number of features for which lambda is reported.
 INFLATED, DEVIATION, ENOUGH = 1.5, 2.34, 100
-#: Small q-values from which on their chromosomes are reported.
+#: Minimum number of small q-values for a sentence on their chromosomes.
 MANY_HITS = 3
 #: Expected losses below this are reported as "less than".
 LEAST_TOLD = 0.01
@@ -33,7 +33,7 @@ MOST_LEADS = 5
 
 
 def _real(result: xr.Dataset) -> Iterator[str]:
-    """Report how many features depend on the labels, if features were tested."""
+    """Report how many features have small q-values, if features were tested, and inflation."""
     if "q" in result:
         n, n_held_out = int((result["q"] <= LEVEL).sum()), result.attrs.get("n_held_out")
         has, of = "has" if n == 1 else "have", f"{result.sizes['features']:,} features"
@@ -48,7 +48,7 @@ def _real(result: xr.Dataset) -> Iterator[str]:
 
 
 def _constant(result: xr.Dataset) -> Iterator[str]:
-    """Report the number of constant features, and the first ones."""
+    """Report the number of constant features, with the names of the first ones."""
     n = int(result.attrs.get("n_constant", 0))
     if not n:
         return
@@ -76,18 +76,18 @@ def _varying(result: xr.Dataset) -> int:
 
 
 def _is_inflated(result: xr.Dataset) -> bool:
-    """Whether lambda exceeds `INFLATED` by more than two standard deviations."""
+    """Whether genomic inflation (lambda) exceeds `INFLATED` by over two standard deviations."""
     chance = 2 * DEVIATION / max(1, _varying(result)) ** 0.5
     return bool(result.attrs.get("inflation", 1.0) > INFLATED + chance)
 
 
 def took_loco(result: xr.Dataset) -> bool:
-    """Whether each chromosome was tested given all others (``--loco``)."""
+    """Whether each chromosome was tested after prediction by all others (``--loco``)."""
     return bool(json.loads(result.attrs.get("parameters", "{}")).get("loco", False))
 
 
 def _inflation(result: xr.Dataset) -> Iterator[str]:
-    """Report lambda of the tests of all features; if it is too large, give advice."""
+    """Report genomic inflation (lambda) of the tests, with advice if it is too large."""
     if "inflation" not in result.attrs or _varying(result) < ENOUGH:
         return
     sentence = (
@@ -115,7 +115,10 @@ def _inflation(result: xr.Dataset) -> Iterator[str]:
 
 
 def _hits_on_x(result: xr.Dataset) -> str:
-    """Number of small q-values on X and Y, in a clause, if these are most, and often; else ""."""
+    """Clause with the number of small q-values on X and Y, if most are there; else "".
+
+    They must also be at least twice as frequent among features on X and Y as among others.
+    """
     if "q" not in result or "variant_contig" not in result.coords:
         return ""
     is_hit = result["q"].to_numpy() <= LEVEL
@@ -132,7 +135,7 @@ def _hits_on_x(result: xr.Dataset) -> str:
 
 
 def loci_sentences(result: xr.Dataset) -> Iterator[str]:
-    """Report the number of loci and their leads, if loci were requested."""
+    """Report the number of loci and the first lead variants, if loci were requested."""
     if LOCUS not in result:
         return
     table = loci_table(result)
@@ -153,7 +156,7 @@ def loci_sentences(result: xr.Dataset) -> Iterator[str]:
 
 
 def told_of_pairs(found: xr.Dataset | None) -> Iterator[str]:
-    """Report the inflation of pairs that were passed in addition to a result."""
+    """Report the inflation of pairs from `dhsic.find_pairs`; nothing if `found` is None."""
     if found is not None and "inflation" in found.attrs:
         yield inflation_sentence(found.attrs)
 
@@ -173,7 +176,7 @@ def order_of(result: xr.Dataset) -> Iterator[str]:
 
 
 def _final_ranking(result: xr.Dataset) -> Iterator[str]:
-    """Report the method of the final ranking, and the variance that both rankings explain."""
+    """Report which final ranking was used, by HSIC or ridge regression, and what both explain."""
     about = result.attrs
     n = about.get("given_others")
     if n is None:
@@ -269,7 +272,7 @@ def _marginal(result: xr.Dataset) -> Iterator[str]:
 
 
 def _blocks(result: xr.Dataset) -> Iterator[str]:
-    """Report what blocks of samples change in a selection, and what they do not."""
+    """Report which results of a selection account for blocks of samples."""
     if "blocks" in result.attrs and "p_marginal" in result:
         yield (
             "p_marginal and q_marginal account for the blocks of samples. The ranking treats "
@@ -278,7 +281,7 @@ def _blocks(result: xr.Dataset) -> Iterator[str]:
 
 
 def _matrices(result: xr.Dataset) -> Iterator[str]:
-    """Report the share of each of several matrices in the kernel, and the best feature of each."""
+    """Report the best feature of each of several matrices, and their weights in the kernel."""
     if "rank_in_block" not in result or result["rank"].ndim > 1:
         return
     names = result["feature" if "feature" in result.coords else "features"].to_numpy()
@@ -309,7 +312,7 @@ def _matrices(result: xr.Dataset) -> Iterator[str]:
 
 
 def _explained(about: Mapping[str, Any], name: str) -> str:
-    """Percentage of the labels' variance that is explained, from the attribute of this name."""
+    """Percentage of the labels' variance in the attribute ``explained_{name}``, as text."""
     return f"{max(0.0, float(about[f'explained_{name}'])):.0%}"
 
 
@@ -367,7 +370,10 @@ def doubts_of(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
 
 
 def costs_of(result: xr.Dataset, took: Mapping[str, Any]) -> dict[str, Any]:
-    """Cost of the rounds of a result: times in seconds, reads and memory in bytes."""
+    """Costs and errors of the rounds of a result, by name: seconds, bytes, and lost features.
+
+    `took` are measured values that replace those of the result.
+    """
 
     def of(name: str) -> Any:
         return result[f"round_{name}"].to_numpy() if f"round_{name}" in result else np.zeros(0)

@@ -1,7 +1,8 @@
 """Results of runs: an xarray Dataset with variables per feature and variables per round.
 
-`schema` builds it from the outcome of a run, `views` returns parts of it, `files` saves and loads
-it, and `tables` writes it as TSV, CSV, Parquet or JSON. `dhsic.accessor` shows it in notebooks.
+`schema` builds the result from the outcome of a run, `views` returns parts of a result, `files`
+saves and loads results, and `tables` writes them as TSV, CSV, Parquet or JSON. `dhsic.accessor`
+shows results in notebooks.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""Rows of text tables by pyarrow: the text that pandas writes, several times faster.
+"""Rows of text tables by pyarrow: the same text as by pandas, several times faster.
 
 Arrow and Python both write the shortest digits that determine a float, but place the decimal point
-differently: ``3`` and ``3.0``, ``0.00001`` and ``1e-05``, ``1e-7`` and ``1e-07``. Such texts are
-changed.
+differently: ``3`` and ``3.0``, ``0.00001`` and ``1e-05``, ``1e-7`` and ``1e-07``. This module
+changes the text of Arrow to that of Python.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ LARGE = 1e10
 
 
 def packed(values: Array, special: str = "") -> Any:
-    """Convert an array of text to an Arrow array, of which rows are taken and written faster.
+    """Convert an array of text to an Arrow array, whose rows can be indexed and written faster.
 
-    Arrays of other types, and text with any character of `special`, are returned unchanged; all
-    arrays are, if pyarrow is not installed.
+    Arrays of other types, and text with any character of `special`, are returned unchanged. Without
+    pyarrow, all arrays are returned unchanged.
     """
     if values.dtype != object or find_spec("pyarrow") is None:
         return values
@@ -46,9 +46,9 @@ def packed(values: Array, special: str = "") -> Any:
 def text_rows(columns: Mapping[str, Any], separator: str) -> bytes | None:
     """Rows of a table as text, without a header, as ``pandas.DataFrame.to_csv`` writes them.
 
-    Columns are arrays, or Arrow arrays from `packed` without quotes, line breaks and separators.
-    NaN and empty text are empty fields. The result is None if pyarrow is not installed, or if the
-    table has values that need quotes or are neither text, booleans, integers nor float64.
+    Columns are NumPy arrays, or Arrow arrays from `packed` without quotes, line breaks and
+    separators. NaN and empty text become empty fields. Returns None if pyarrow is not installed, if
+    a value needs quotes, or if a column is neither text, booleans, integers nor float64.
     """
     if find_spec("pyarrow") is None:
         return None
@@ -68,7 +68,7 @@ def text_rows(columns: Mapping[str, Any], separator: str) -> bytes | None:
 
 
 def _text_column(values: Any, separator: str) -> Any:
-    """Arrow column that is written as pandas writes the values; None if there is none."""
+    """Arrow column that Arrow writes as pandas would write the values; None if not possible."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -91,7 +91,7 @@ def _text_column(values: Any, separator: str) -> Any:
 
 
 def _float_column(values: Float) -> Any:
-    """Floats as text, as ``repr`` writes them; NaN is null."""
+    """Convert floats to an Arrow column of their texts by ``repr``, in which NaN is null."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -117,7 +117,7 @@ def _float_column(values: Float) -> Any:
 
 
 def _with_exponent(texts: Any, exponent: int) -> Any:
-    """Write ``0.0000123`` as ``1.23e-05``, for numbers with this exponent."""
+    """Convert texts such as ``0.0000123`` to ``1.23e-05``; all numbers have this exponent."""
     from pyarrow import compute
 
     digits = compute.utf8_slice_codeunits(texts, exponent + 1)
@@ -127,7 +127,7 @@ def _with_exponent(texts: Any, exponent: int) -> Any:
 
 
 def _with_two_digits(texts: Any) -> Any:
-    """Write ``1.2e-7`` as ``1.2e-07``."""
+    """Convert texts such as ``1.2e-7`` to ``1.2e-07``."""
     from pyarrow import compute
 
     digits, exponent = (compute.utf8_slice_codeunits(texts, *p) for p in ((0, -1), (-1,)))

@@ -3,7 +3,7 @@
 Computed columns, a few numbers per feature, are written by the process that has the result. Columns
 of the data (names, alleles) may be too large to load, and are read on demand
 (`dhsic.sources.columns`). If workers can access the path of the result, they copy these columns;
-each task copies a stretch of neighbouring features.
+each task copies a range of `STRETCH` neighbouring features.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def save_by(
     overwrite: bool = False,
     selected_only: bool = False,
 ) -> None:
-    """Save a result like `save`; workers copy columns of the data if they can access the path."""
+    """Save a result like `save`; workers of `runtime` copy columns of the data if they can."""
     unwrapped = getattr(result, "result_", result)
     is_table = bool(tables.table_suffix(path))
     is_cut = (
@@ -103,7 +103,7 @@ def save_by(
 
 
 def _save_at(result: xr.Dataset, url: str) -> None:
-    """Write a result to a URL; the root metadata is last, so a partial result is not valid."""
+    """Write a result to a URL, the root metadata last, so that a partial result is not valid."""
     at = ObjectStore(check_url(url, "", InputError))
     files: dict[str, Any] = {}
     _write(result, MemoryStore(files))
@@ -133,9 +133,10 @@ def write_variables(
     runtime: AbstractRuntime | None = None,
     place: str | None = None,
 ) -> None:
-    """Write variables to a group; workers of the runtime write those that can be copied.
+    """Write variables to a Zarr group.
 
-    This requires that the workers can access the group at the path `place`.
+    Workers of `runtime` copy the variables that have not been read from the data yet, if they can
+    access the group at the path `place`.
     """
     arrays: dict[str, Any] = {}
     for name, of in variables.items():
@@ -158,7 +159,7 @@ def write_variables(
 def _sent(
     runtime: AbstractRuntime, place: str, group: zarr.Group, unread: Mapping[str, xr.Variable]
 ) -> list[slice]:
-    """Let workers copy variables in stretches of features; return the stretches not written."""
+    """Let workers copy variables, by ranges of features; return the ranges not written."""
     (n,) = {of.size for of in unread.values()}
     stretches = slices(n, STRETCH)
     signs = [group.attrs.get(name) for name in SIGNS]
@@ -168,7 +169,10 @@ def _sent(
 
 
 def _write_stretch(source: AbstractSource, job: Job, state: Any) -> bool:
-    """Task: write a stretch of variables; return False if this worker cannot access the result."""
+    """Task that copies variables for a range of features; return whether the range was written.
+
+    It is not written if this worker cannot access the result.
+    """
     del source
     place, signs, unread = state
     try:
@@ -227,14 +231,14 @@ def check_vacant(
 
 
 def exists(path: str | PathLike[str]) -> bool:
-    """Return whether a path exists; for a URL, whether it has a Zarr store or a table."""
+    """Whether a path exists; for a URL, whether there is a Zarr store or a table."""
     if is_url(path):
         return store_at(path, "", InputError).has("" if tables.table_suffix(path) else META)
     return as_path(path).exists()
 
 
 def is_result(path: str | PathLike[str]) -> bool:
-    """Return whether a folder is a result store, as written by `save`."""
+    """Whether a folder is the Zarr store of a result, as written by `save`."""
     if is_url(path):
         return False
     try:
@@ -247,7 +251,8 @@ def is_result(path: str | PathLike[str]) -> bool:
 def from_table(path: str | PathLike[str]) -> xr.Dataset:
     """Read a result from a table that `save` wrote, see `dhsic.results.tables.read_table`.
 
-    If the features are selected by q-value, it is a result of tests.
+    If the selected features are those with small q-values, the result is one of tests, see
+    `dhsic.results.views.of_tests`.
     """
     result = tables.read_table(path)
     if not {"p", "q"} <= set(result) or "selected_by" in result.attrs:

@@ -85,7 +85,7 @@ def annotate(result: Any, genes: str | PathLike[str] | Genes) -> xr.Dataset:
 
 
 def check_places(known: Iterable[Any]) -> None:
-    """Reject features without chromosomes and positions; `known` are the coordinates' names."""
+    """Reject data without chromosomes and positions; `known` are the names of the coordinates."""
     if not {CONTIG, POSITION} <= {*map(str, known)}:
         raise InputError(
             "The nearest genes need the chromosome and position of each feature, which the data do "

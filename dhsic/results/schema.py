@@ -1,9 +1,9 @@
 """Outcome of a run, and its result: a Dataset with variables per feature and per round.
 
 Attributes of the result count the samples, features and values that a run excludes; `LEFT_OUT`
-names and describes these counts. Code that excludes anything else must add a name there. The count
-is set in `_attributes` if a source or a run knows it, or later, as the command line does for
-labels.
+names and describes these counts. Code that excludes anything else must add a name there. A count is
+set in `_attributes` if a source or a run knows it. Otherwise it is set later, as the command line
+does for labels.
 """
 
 from __future__ import annotations
@@ -140,7 +140,10 @@ class Order:
     def at(
         self, places: Any, attributes: Mapping[str, Any] | None = None, **columns: tuple[Array, str]
     ) -> Order:
-        """Return the order indexed by `places`, with columns and attributes added."""
+        """Return the order of the features at `places` (an index array, mask or slice).
+
+        `attributes` and `columns` are added to those of the order.
+        """
         return replace(
             self,
             features=self.features[places],
@@ -151,7 +154,7 @@ class Order:
         )
 
     def n_features(self, n_candidates: int) -> int:
-        """Number of features in the n most relevant candidates, plus `n_joined`."""
+        """Number of features that are selected with the `n_candidates` most relevant candidates."""
         if self.sizes is None:
             return n_candidates + self.n_joined
         return int(self.sizes[::-1][:n_candidates].sum())
@@ -176,7 +179,7 @@ class Outcome:
     n_discovered: int | None = None  # number of discovered features, if only these are selected
 
     def n_selected(self, n_candidates: int) -> int:
-        """Number of selected features if n candidates are requested."""
+        """Number of selected features if `n_candidates` candidates are requested."""
         n = self.order.n_features(n_candidates)
         return n if self.n_discovered is None else min(n, self.n_discovered)
 
@@ -187,9 +190,9 @@ class Outcome:
 
 
 def versions() -> dict[str, str]:
-    """Versions on which a ranking may depend, down to the last bit of a sum.
+    """Versions on which the last bits of a ranking's scores may depend, by name.
 
-    These are dhsic, the numerical packages, and the device, if there is one.
+    These are versions of dhsic and the numerical packages, and the device, if there is one.
     """
     device = wanted_device()
     return {**_installed()} if device is None else {**_installed(), "device": device}
@@ -202,7 +205,7 @@ def _installed() -> dict[str, str]:
 
 
 def ranking(order: Index) -> Index:
-    """Rank of every feature, 1 for the best, from an order that has the worst feature first."""
+    """Rank (d,) of every feature, 1 for the best; `order` (d,) has the worst feature first."""
     ranks = np.empty(order.size, dtype=np.int64)
     ranks[order] = np.arange(order.size, 0, -1)
     return ranks
@@ -290,9 +293,9 @@ def to_dataset(
 
 
 def _in_store(partners: Index, about: FeatureMetadata) -> Index:
-    """Positions in the store of other features, (d,), given those in the source; -1 for none.
+    """Convert the positions `partners` (d,) from the source to the store; -1 stays -1.
 
-    They differ if the source excludes features.
+    They differ if the source excludes features of the store.
     """
     if STORED not in about.coords:
         return partners
@@ -301,10 +304,10 @@ def _in_store(partners: Index, about: FeatureMetadata) -> Index:
 
 
 def _of_blocks(outcome: Outcome, ranks: Index) -> tuple[dict[str, Array], dict[str, str]]:
-    """Ranks of features within their matrices, and the attribute with the share of each matrix.
+    """Ranks of features within their matrices, and an attribute with the weights of the matrices.
 
-    Both are empty if the data are one matrix. Methods without a kernel of all features have no
-    shares.
+    The weight of a matrix is its share in the mean squared distance of samples. Both are empty if
+    the data are one matrix. Methods without a kernel of all features have no shares.
     """
     blocks = FeatureBlocks.of(outcome.source)
     if blocks is None or blocks.codes.size != ranks.size:
@@ -315,7 +318,7 @@ def _of_blocks(outcome: Outcome, ranks: Index) -> tuple[dict[str, Array], dict[s
 
 
 def _means(outcome: Outcome) -> dict[str, Array]:
-    """Means of the values that are not missing; for dosages, allele frequencies."""
+    """Column with the means of present values, or, for dosages, with allele frequencies."""
     scaling, ploidy = outcome.scaling, outcome.source.ploidy
     is_number = ~np.isin(np.arange(scaling.mean.size), [*outcome.source.levels])
     has_mean = is_number & (scaling.n_missing < outcome.n_samples)
@@ -370,7 +373,7 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
 
 
 def _consequences(order: Order, n_selected: int) -> dict[str, Any]:
-    """Expected losses due to approximate rounds of backward elimination, and `turn_rank`."""
+    """Attributes for backward elimination: losses by approximate rounds, and `turn_rank`."""
     if order.placed != "removed":
         return {}
     return {

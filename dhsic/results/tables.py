@@ -80,14 +80,14 @@ FIRST = (
 )
 #: Coordinates with the positions of features in the data, including filtered features.
 NUMBERS = (STORED, "features")
-#: Text columns; and columns that describe variants, ``variant_*`` in results.
+#: Text columns; and columns that describe variants, which are called ``variant_*`` in results.
 TEXT = ("name", "block", "contig", "id", "ref", "alt", "gene", "group", "shape", "shape_marginal")
 OF_VARIANTS = ("contig", "position", "id", "ref", "alt")
 #: Dimensions along which a result has several runs.
 OF_RUNS = ("targets", "settings", "classes")
 #: Suffixes of Zarr stores, including checkpoints.
 ZARR = ("", ".", ".zarr", ".dhsic")
-#: Suffix of lists of selected features, as of those that PLINK writes.
+#: Suffix of lists of selected features, the same as that of PLINK's lists.
 LIST = ".snplist"
 #: Attributes that hold JSON.
 OF_JSON = ("parameters", "versions", "engine", "block_share")
@@ -114,7 +114,7 @@ def selected_alone(result: xr.Dataset) -> xr.Dataset:
 
 
 def numbered(result: xr.Dataset) -> xr.Dataset:
-    """Return the result with a coordinate of the positions of its features in the data."""
+    """Return the result with a coordinate that has the position of each feature in the data."""
     if any(name in result.coords for name in NUMBERS):
         return result
     return result.assign_coords({STORED: ("features", np.arange(result.sizes["features"]))})
@@ -156,7 +156,7 @@ def columns(result: xr.Dataset) -> OfFeatures:
 
 
 def _column(name: str, values: Array, attributes: Mapping[str, Any]) -> OfFeatures:
-    """Column of a variable, by the name that it has in tables."""
+    """Convert the variable `name` of a result to a column with its name in tables."""
     if name == "n_missing" and "n_samples" in attributes:
         return {"missing": values / max(1, attributes["n_samples"])}
     shown = "name" if name == "feature" else name.removeprefix("variant_")
@@ -172,7 +172,7 @@ def _column(name: str, values: Array, attributes: Mapping[str, Any]) -> OfFeatur
 
 
 def rows(known: OfFeatures) -> Iterator[dict[str, Any]]:
-    """Yield rows as plain values; non-finite numbers are None."""
+    """Yield the rows of columns as plain values by name; non-finite numbers are None."""
     lists = []
     for values in known.values():
         column = values.astype(object) if values.dtype.kind == "f" else values
@@ -188,8 +188,7 @@ def _parts(
 ) -> Iterator[dict[str, Any]]:
     """Yield the columns of all features in batches of rows, best first.
 
-    `pack` converts a column of many rows, in the order of the features, to an object that has the
-    method `take`.
+    Before its rows are put in order, `pack` converts a column to an object with the method `take`.
     """
     result, ranks = along_features(result), result["rank"].to_numpy()
     best_first = np.argsort(ranks if ranks.ndim == 1 else ranks.min(axis=0), kind="stable")
@@ -247,7 +246,7 @@ def _write_list(result: xr.Dataset, file: IO[bytes]) -> None:
 
 
 def _warn_of_list(result: xr.Dataset, ids: list[str]) -> None:
-    """Warn of an empty list, and of ids by which programs select other features."""
+    """Warn of an empty list, and of ids by which other programs would select more features."""
     if not ids:
         warn("No feature is selected, so the list is empty.")
     blanks = [name for name in ids if len(name.split()) != 1]
@@ -269,7 +268,10 @@ def _warn_of_list(result: xr.Dataset, ids: list[str]) -> None:
 
 
 def _rounds(result: xr.Dataset) -> Iterator[dict[str, Any]]:
-    """Yield rows of the history; several runs follow each other, and rows have the run's name."""
+    """Yield the rows of the history of rounds.
+
+    In a joint result the runs follow each other, and each row has the name of its run.
+    """
     variables = sorted(result.variables.items())  # sorted, as in a result read from disk
     dim = next((dim for dim in OF_RUNS if dim in result.dims), None)
     if dim is None:
@@ -385,7 +387,7 @@ def read_table(path: str | PathLike[str]) -> xr.Dataset:
 
 
 def _frame_of(path: str | PathLike[str]) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Read a table: a frame with typed columns, and the attributes."""
+    """Read a table; return a frame with typed columns, and the attributes of the result."""
     suffix, file = table_suffix(path), as_path(path)
     try:
         if suffix == ".parquet":
@@ -407,7 +409,7 @@ def _frame_of(path: str | PathLike[str]) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def _as_attributes(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes as stored in a result; the inverse of `_attributes`."""
+    """Convert attributes from JSON to those of a result; the inverse of `_attributes`."""
     return {k: json.dumps(v) if k in OF_JSON else v for k, v in about.items() if v is not None}
 
 
@@ -425,7 +427,7 @@ def table_suffix(path: str | PathLike[str]) -> str:
 
 
 def check_suffix(path: str | PathLike[str]) -> str:
-    """Suffix of a table, "" for a Zarr store; InputError for unknown suffixes."""
+    """Suffix of a table, "" for a Zarr store; raises InputError for unknown suffixes."""
     suffix = table_suffix(path)
     other = PurePosixPath(fspath(path)).suffix
     if not suffix and other.lower() not in ZARR:
@@ -458,7 +460,7 @@ def write_table(result: xr.Dataset, path: str | PathLike[str]) -> None:
 
 @contextmanager
 def _open_atomically(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file for writing; it appears at the path or URL only if the block succeeds."""
+    """Context that yields a file, which appears at the path or URL only if no error occurs."""
     if not is_url(path):
         check_place(as_path(path), "The result", InputError)
         as_path(path).parent.mkdir(exist_ok=True)

@@ -16,7 +16,7 @@ from dhsic.results.schema import OF_ENGINES, PAIR
 
 
 def pairs_of(result: Any) -> xr.Dataset | None:
-    """Best pairs of a selection with ``interactions=``, in the form of `find_pairs`, or None."""
+    """Table of pairs of a selection with ``interactions=``, as by `find_pairs`; None without."""
     result = result_of_one(result)
     if f"{PAIR}share" not in result:
         return None
@@ -28,7 +28,7 @@ def pairs_of(result: Any) -> xr.Dataset | None:
 
 
 def carried_over(about: Mapping[str, Any]) -> str:
-    """Note for a threshold that is extrapolated from permutations of some pairs; else ""."""
+    """Note for messages if a threshold was estimated from permutations of some pairs; else ""."""
     n = about.get("n_pairs_permuted", about["n_pairs"])
     if n == about["n_pairs"]:
         return ""
@@ -42,7 +42,7 @@ LEVEL = 0.05
 
 
 def inflation_sentence(about: Mapping[str, Any]) -> str:
-    """Report the inflation of pair shares, and whether p-values were corrected."""
+    """Sentence on the inflation of the explained shares of pairs, and on its correction."""
     ratio = (
         f"The median share of pairs is {about['inflation']:.3g} times that for permuted labels "
         "(1 means no inflation)"
@@ -67,7 +67,7 @@ def of_tests(result: xr.Dataset) -> xr.Dataset:
 
 
 def of_selected(result: xr.Dataset) -> str:
-    """Label of the selected features, for messages."""
+    """Adjective for the selected features in messages: "selected", or "with q <= 0.05"."""
     by = result.attrs.get("selected_by")
     return "selected" if by is None else f"with {by}"
 
@@ -75,9 +75,9 @@ def of_selected(result: xr.Dataset) -> str:
 def selected_features(result: Any) -> xr.Dataset:
     """Return the selected features, best first, without the history of rounds.
 
-    The coordinate ``features`` holds their positions among the features used; if some of a store
-    were filtered out, ``stored_feature`` holds those in the store. `save` writes the returned
-    Dataset as a table.
+    The coordinate ``features`` holds their positions among the features used. If features of a
+    store were filtered out, ``stored_feature`` holds the positions in the store. `save` writes the
+    returned Dataset as a table.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def selected_features(result: Any) -> xr.Dataset:
 
 
 def selected_lazily(result: Any) -> xr.Dataset:
-    """Return `selected_features`, but do not read names and alleles yet."""
+    """Return the Dataset of `selected_features`, whose names and alleles are not yet read."""
     result = result_of_one(result)
     chosen = np.flatnonzero(result["selected"].to_numpy())
     best_first = chosen[np.argsort(result["rank"].to_numpy()[chosen])]
@@ -99,7 +99,7 @@ def selected_lazily(result: Any) -> xr.Dataset:
 
 
 def partner_names(result: xr.Dataset, partners: Index) -> list[str]:
-    """Names of features of a result by their positions in the store, (n,); "" for -1.
+    """Names of the features at positions `partners` (n,) in the store; "" for -1.
 
     A feature that is not in the result, or that has no name, is named by its position.
     """
@@ -118,7 +118,7 @@ def partner_names(result: xr.Dataset, partners: Index) -> list[str]:
 
 
 def result_of_one(given: Any) -> xr.Dataset:
-    """Return the result of one run, or of a fitted selector; InputError for anything else."""
+    """Return the result of one run or of a fitted selector; raise InputError for anything else."""
     result = _of_one(as_result(given))
     # A run taken from a joint result has variables instead of some attributes.
     own = {str(n): v.item() for n, v in result.data_vars.items() if v.ndim == 0 and n != "engine"}
@@ -126,7 +126,7 @@ def result_of_one(given: Any) -> xr.Dataset:
 
 
 def as_result(given: Any) -> xr.Dataset:
-    """Return a result of one or several runs, or of a fitted selector; InputError otherwise."""
+    """Return a result, or that of a fitted selector; raise InputError for anything else."""
     result = getattr(given, "result_", given)
     if not (isinstance(result, xr.Dataset) and "rank" in result and "selected" in result):
         raise InputError(
@@ -149,7 +149,10 @@ def _of_one(result: xr.Dataset) -> xr.Dataset:
 
 
 def rounds_of_engines(result: xr.Dataset) -> dict[str, Array]:
-    """Details of the engines of every round, by names of `OF_ENGINES`; also for older results."""
+    """Details of the scoring engines in every round, by the names in `OF_ENGINES`.
+
+    Results of older versions are supported.
+    """
     engines = json.loads(result.attrs.get("engine", "{}"))
     text = {"advice": object}
     by_name = {name: np.array(values, text.get(name)) for name, values in engines.items()}

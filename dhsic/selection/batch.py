@@ -38,7 +38,7 @@ class EstimatedRun:
 
     @classmethod
     def of(cls, run: SelectionRun) -> EstimatedRun:
-        """Estimate memory and reject runs that cannot fit, before any data are read."""
+        """Estimate the memory of a run before any data are read; reject a run that cannot fit."""
         return cls(run, *conductor.promised(run, run.runtime.tightest()))
 
     def outcome(self, runtime: AbstractRuntime) -> Outcome:
@@ -49,7 +49,7 @@ class EstimatedRun:
 
 
 def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
-    """Execute runs over one source on one runtime, with their stages.
+    """Execute runs over one source on one runtime, with their stages; return one outcome per run.
 
     Runs that stages add (`Stage.parts`) are executed too. Selectors, labels and samples may differ
     between runs. The `announce` callback of the first run receives the memory estimate of all runs
@@ -92,7 +92,7 @@ def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
 
 
 def _with_value_kinds(asked: Sequence[EstimatedRun]) -> Iterator[EstimatedRun]:
-    """Yield the runs with their value kind; runs on the same samples share one inspection."""
+    """Inspect feature values, once for all runs on the same samples; yield the inspected runs."""
     inspected: list[SelectionRun] = []
     for one in asked:
         like = next((run for run in inspected if same_samples(run.rows, one.run.rows)), None)
@@ -106,7 +106,10 @@ def _with_value_kinds(asked: Sequence[EstimatedRun]) -> Iterator[EstimatedRun]:
 
 
 def _loaded(asked: Sequence[EstimatedRun], stack: ExitStack) -> Iterator[EstimatedRun]:
-    """Yield the runs with loaded features; runs on the same samples share one loaded copy."""
+    """Load features, once for all runs on the same samples; yield runs that read loaded features.
+
+    `stack` closes the readers.
+    """
     loaded: list[SelectionRun] = []
     for one in asked:
         like = next((run for run in loaded if same_samples(run.rows, one.run.rows)), None)
@@ -119,7 +122,7 @@ def _loaded(asked: Sequence[EstimatedRun], stack: ExitStack) -> Iterator[Estimat
 
 
 def _again(run: SelectionRun, outcome: Outcome) -> SelectionRun:
-    """Return a finished run for more reads; its source checks that the data have not changed."""
+    """Return a finished run whose source checks, on every read, that the data have not changed."""
     checksums = outcome.scaling.checksum
     return replace(run, source=ChecksummedSource.over(run.source, checksums, run.rows))
 

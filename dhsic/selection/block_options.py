@@ -1,4 +1,8 @@
-"""Parameters of methods that do not apply to samples in blocks."""
+"""Check that the parameters of a method support samples in blocks.
+
+Samples of a block, such as those of one donor, are not independent. `dhsic.linalg.blocks` explains
+how their labels are permuted.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from dhsic.kernels.labels import SELF
 from dhsic.linalg.blocks import Blocks
 from dhsic.selection.run import Method
 
-#: Parameters of steps that treat samples as independent, and how each is left out.
+#: Parameters of steps that treat samples as independent, and the reason, for error messages.
 OF_SAMPLES = {
     "holdout": "holds out single samples, so that blocks are on both sides",
     "stability": "splits samples, so that blocks are in both halves",
@@ -31,7 +35,7 @@ def takes_blocks(selector: Method) -> bool:
 
 
 def with_blocks(selector: Method, blocks: Blocks) -> Method:
-    """Return the method for samples in blocks; its default scan of pairs is left out.
+    """Return a copy of the method for samples in blocks, without its default scan of pairs.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Methods and options that support categories beside numbers."""
+"""Check that the method and its options support categorical features."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def refuse_unsupported(selector: Method, given: Labelled, feature_groups: Any) -
     Raises
     ------
     InputError
-        The message names the option, the columns, and their remedy.
+        The message names the option and the columns, and says what to do.
     """
     if not given.source.levels:
         return
@@ -56,7 +56,7 @@ def refuse_unsupported(selector: Method, given: Labelled, feature_groups: Any) -
 
 
 def _unsupported(selector: Method) -> Iterator[str]:
-    """Yield the method, and its parameters, that do not support categories."""
+    """Yield the names of the method, and of its parameters, if they do not support categories."""
     options = selector.get_params(deep=False)
     if not (selector.takes_groups or "criterion" in options):
         yield type(selector).__name__

@@ -1,9 +1,9 @@
 """Clumping: features that are redundant with a better feature move behind the others.
 
 Variants in linkage disequilibrium, or genes of one module, are highly correlated, and add little to
-the best of them. As PLINK's ``--clump`` does with p-values, features are visited from the best to
-the worst. A feature is kept unless its squared correlation with a kept feature exceeds a threshold;
-this ends when the requested number is kept. The skipped features follow in their former order.
+the best of them. As in PLINK's ``--clump``, features are visited from the best to the worst. A
+feature is kept unless its squared correlation with a kept feature exceeds a threshold, until the
+requested number is kept. All other features follow in their former order.
 """
 
 from __future__ import annotations
@@ -111,8 +111,9 @@ def clump(
 ) -> tuple[Index, dict[int, int]]:
     """Return up to n kept features, best first, and the kept feature for each skipped one.
 
-    `best` holds all candidates, best first. `squared` returns the matrix of squared correlations of
-    features, which it gets in ascending order; above `most`, the worse feature is skipped.
+    `best` holds all candidates, best first. `squared` is a function of features in ascending order
+    that returns the matrix of their squared correlations. If the squared correlation of two
+    features is above `most`, the worse one is skipped.
     """
     leads: list[int] = []
     by: dict[int, int] = {}

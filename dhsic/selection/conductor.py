@@ -16,7 +16,7 @@ from dhsic.selection.stages import stages_of
 
 
 def execute(run: SelectionRun) -> Outcome:
-    """Execute a run from the start, or from the last round in its checkpoint."""
+    """Execute a run, from the start or from the last round in its checkpoint, without its parts."""
     needed, budget = promised(run, run.runtime.tightest())
     inspected = run.with_value_kind(load=cache_budget(budget))
     if run.announce is not None:
@@ -64,7 +64,8 @@ def outcome_of(run: SelectionRun, needed: MemoryEstimate, budget: int | None) ->
 def promised(run: SelectionRun, workers: WorkerMemory | None) -> tuple[MemoryEstimate, int | None]:
     """Memory estimate of a run, and the size of its feature cache in bytes (None: unlimited).
 
-    Runs that can be rejected before the data are read are rejected here.
+    Invalid runs, and runs that do not fit into memory, are rejected here, before data are read.
+    `workers` holds the memory limit of the smallest worker.
     """
     method, stages = run.selector, stages_of(run.selector)
     method.check()

@@ -81,7 +81,10 @@ class Validation:
     def scores(
         self, request: Request, run: SelectionRun, runtime: AbstractRuntime, rank: Rank
     ) -> Scores:
-        """Score every number of features for a request and its run."""
+        """Score every number of features on the held-out samples of every fold.
+
+        `rank` returns the results of the requests for the rankings of all folds.
+        """
         if run.n_candidates == 1:
             raise InputError(
                 "Cross-validation cannot choose the number of features, because there is only "
@@ -177,11 +180,11 @@ class Validation:
             raise InputError(f"cv={self.cv!r}: {error}") from error
 
     def _estimator_labels(self, y: Array, label_kernel: str) -> Array:
-        """Labels for the estimator; for the default estimator several columns become numeric.
+        """Convert the labels to those that the estimator predicts.
 
-        Whole numbers that may be class codes are used both as a number and one-hot, so that the
-        default estimator predicts both. Ordinal labels become rank scores; other estimators get
-        the positions of their levels.
+        For the default estimator, labels with several columns become numbers, classes one-hot.
+        Whole numbers that may be class codes become both a number and one-hot columns. Ordinal
+        labels become rank scores; an estimator of the user gets the positions of their levels.
         """
         if is_censored(y):
             return y
@@ -209,7 +212,10 @@ class Validation:
         )
 
     def _model(self, y: Array, m: int, label_kernel: str) -> Any:
-        """Estimator to fit; by default ridge regression on Gaussian Nystroem features."""
+        """Unfitted estimator; by default ridge regression on Gaussian Nystroem features.
+
+        `m` is the smallest number of training samples, an upper bound on the number of landmarks.
+        """
         if self.estimator is not None:
             return self.estimator
         from sklearn.kernel_approximation import Nystroem
@@ -243,9 +249,10 @@ class Scores:
             )
 
     def chosen(self, rule: str) -> int:
-        """Number of features with the best mean score.
+        """Number of features that `rule` chooses: the one with the best mean score.
 
-        With the one-standard-error rule, the smallest number within one standard error of it.
+        The one-standard-error rule chooses the smallest number of features whose mean score is
+        within one standard error of the best.
         """
         mean, k = self.scores.mean(axis=0), len(self.scores)
         best = int(np.argmax(mean))
@@ -253,7 +260,7 @@ class Scores:
         return int(self.n_features[np.flatnonzero(mean >= mean[best] - error)[0]])
 
     def results(self) -> dict[str, Array]:
-        """Columns like scikit-learn's ``cv_results_``, (s,) each."""
+        """Scores as columns (s,) by name, as in scikit-learn's ``cv_results_``."""
         k = len(self.scores)
         error = self.scores.std(axis=0, ddof=1) / np.sqrt(k) if k > 1 else 0.0 * self.scores[0]
         return {
@@ -266,7 +273,7 @@ class Scores:
 
 
 def records_of(y: Array) -> Array:
-    """Censored times (m,) as records of an event and a time, as scikit-survival takes them."""
+    """Convert censored times (m,) to scikit-survival's records with fields `event` and `time`."""
     records = np.empty(len(y), dtype=[("event", np.bool_), ("time", np.float64)])
     records["event"], records["time"] = y["event"], y["time"]
     return records
@@ -284,13 +291,13 @@ def _labels(run: SelectionRun) -> Array:
 
 
 def _are_scores(run: SelectionRun) -> bool:
-    """Whether the labels of a run are one target with a label kernel on rank scores."""
+    """Whether the labels of a run are one target whose label kernel uses rank scores."""
     y = _labels(run)
     return y.ndim == 1 and _kernel_of(y, run.selector.label_kernel) in SCORE_KERNELS
 
 
 def _numbers(column: Array, kernel: str) -> Float:
-    """Values of a target (m,), or its rank scores if these are what its label kernel uses."""
+    """Values of a target as numbers (m,); rank scores if its label kernel uses rank scores."""
     values = column.astype(np.float64)
     return rank_scores(values) if kernel in SCORE_KERNELS else values
 
@@ -309,7 +316,7 @@ def _are_classes(y: Array, label_kernel: str) -> bool:
 
 
 def _kernel_of(column: Array, label_kernel: str) -> str:
-    """Label kernel of a target, (m,)."""
+    """Name of the label kernel of a target (m,), which "auto" derives from its values."""
     return target_kernels(column[:, None], label_kernel)[0]
 
 
@@ -334,10 +341,11 @@ def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) 
 
 
 def _best(run: SelectionRun, result: xr.Dataset, sizes: Index) -> tuple[Index, Index]:
-    """Best features of the run, best first, and the number of features of the best n candidates.
+    """Features of the best candidates, best first, and their number for each entry of `sizes`.
 
-    The second array (s,) has one entry for each n in `sizes`. Candidates are features, groups, or
-    columns of a table, of which those with categories have several features in the run.
+    The second array (s,) counts the features of the best n candidates, for each n in `sizes` (s,).
+    Candidates are features, groups, or columns of a table; a categorical column has several
+    features in the run.
     """
     order = np.argsort(result["rank"].to_numpy())
     if run.table is not None:

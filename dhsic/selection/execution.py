@@ -28,8 +28,8 @@ def result_of(
 ) -> xr.Dataset:
     """Execute one request, from the start or from its checkpoint, and return the result.
 
-    Tasks run on `runtime`, by default the runtime of the selector. `announce` is called with the
-    run and its memory estimate before the work begins.
+    Tasks are executed on `runtime`, by default the runtime of the selector. `announce` is called
+    with the run and its memory estimate before the work begins.
     """
     (result,) = results_of([request], runtime, announce=announce)
     return result
@@ -75,14 +75,14 @@ def results_of(
 
 
 def _labels_told(request: Request) -> str:
-    """Describe the labels of a request, with their kernel, and how rows were matched."""
+    """Describe the labels of a request for its result: kernel, and how rows were matched."""
     description = request.selector.label_description(in_python=not request.job)
     notes = request.attributes.get("labels")
     return "; ".join(filter(None, (description.of(request.y), notes)))
 
 
 def _sized(request: Request, runtime: AbstractRuntime) -> Request:
-    """Return the request with its number of features; it is cross-validated if requested."""
+    """Return the request with a number of features, chosen by cross-validation if requested."""
     validation = Validation.of(request.selector.n_features_to_select)
     if validation is None:
         return request

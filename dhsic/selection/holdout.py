@@ -69,7 +69,7 @@ class HoldOut(Stage):
     def before(self, run: SelectionRun) -> SelectionRun:
         """Return the run on the samples that are not held out.
 
-        Its `stage_state` contains the test on the held-out samples.
+        The `stage_state` of the run contains the test on the held-out samples.
         """
         selector = run.selector
         if selector.label_kernel == SELF:

@@ -71,7 +71,10 @@ class LociRequest:
             )
 
     def of(self, result: xr.Dataset, given: Labelled, runtime: AbstractRuntime) -> xr.Dataset:
-        """Add the locus of each variant to test results; variants with p-values <= `p` are read."""
+        """Add the locus of each variant to the results of a test.
+
+        The variants with p-values of at most `p` are read from the source of `given`.
+        """
         p = result["p"].to_numpy()
         best_first = np.argsort(result["rank"].to_numpy(), kind="stable")
         best = best_first[p[best_first] <= self.p]
@@ -95,7 +98,7 @@ class LociRequest:
         given: Labelled,
         runtime: AbstractRuntime,
     ) -> None:
-        """Store the lead of each variant of `best` (n,), best first, in `leads` (d,)."""
+        """Write the lead variant of each variant in `best` (n,), best first, into `leads` (d,)."""
         variants = np.sort(best)
         values = look_at(given.source, runtime, given.rows)
         source = recoded(SubsetSource(given.source, variants), values)
@@ -117,7 +120,7 @@ class LociRequest:
                 leads[variants[place]] = variants[lead]
 
     def _linkage(self, reader: Reader, positions: Index, at: Index) -> Float:
-        """Squared correlations (n, n) of variants; 0 for variants farther apart than `kb`."""
+        """Squared correlations (n, n) of the variants `at` (n,); 0 if farther apart than `kb`."""
         r2 = squared_correlations(inner_products(reader, at))
         r2[np.abs(positions[at][:, None] - positions[at]) > 1000 * self.kb] = 0.0
         return r2
@@ -127,8 +130,8 @@ def loci_table(result: xr.Dataset) -> pd.DataFrame:
     """Table with one row per locus of a result that has `LOCUS`, the best locus first.
 
     Columns: ``locus``; ``lead`` and its ``contig``, ``position``, ``p`` and ``q``; ``start`` and
-    ``end``, the first and last position of the locus; ``n_variants``, its number of variants; of
-    the lead also ``gene`` and ``gene_distance``, if the result has them.
+    ``end``, the first and last position of the locus; ``n_variants``, its number of variants; and,
+    if the result has them, ``gene`` and ``gene_distance`` of the lead.
     """
     locus = result[LOCUS].to_numpy()
     best_first = np.argsort(result["rank"].to_numpy(), kind="stable")

@@ -73,7 +73,7 @@ class MarginalTest:
     shape: Array
 
     def columns(self) -> dict[str, tuple[Array, str]]:
-        """Result columns, by name."""
+        """Columns of the result by name: values (d,) and a description each."""
         return {f"{name}_marginal": (getattr(self, name), MEANINGS[name]) for name in MEANINGS}
 
 
@@ -85,29 +85,29 @@ def marginal_criterion(run: SelectionRun) -> AbstractCriterion:
 
 
 def marginal_judge(run: SelectionRun) -> Judge:
-    """Pass that tests features, without label values, for plans and memory estimates."""
+    """Pass that tests features, not yet prepared with labels, for plans and memory estimates."""
     return Judge(standardize=True, criterion=marginal_criterion(run))
 
 
 def marginal_bytes(run: SelectionRun) -> int:
-    """Memory of the labels and of the result columns, in bytes."""
+    """Memory of the label state and of the result columns of the marginal test, in bytes."""
     of_labels = marginal_criterion(run).label_bytes(run.n_samples)
     return of_labels + 8 * VECTORS * run.source.n_features
 
 
 def jobs_over(data: AbstractReader, features: Index) -> list[Job]:
-    """Jobs of the pass over features (n,)."""
+    """Jobs of the pass that tests the features at positions `features` (n,)."""
     jobs = data.jobs(features, scaled=False)
     return merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))
 
 
 def every_job(data: AbstractReader) -> list[Job]:
-    """Jobs of the pass over all features."""
+    """Jobs of the pass that tests all features."""
     return jobs_over(data, np.arange(data.source.n_features, dtype=np.int64))
 
 
 def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str:
-    """Test every feature that varies; return the reason as text if labels cannot be tested.
+    """Test every feature that varies; return a message instead if the labels cannot be tested.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
 
 
 def _of_table(run: SelectionRun, judge: Judge) -> MarginalTest:
-    """Test every column of a table with categories; indicators have the result of their column."""
+    """Test every column of a table with categories; each indicator gets its column's result."""
     assert run.table is not None, "there are categories"
     assert run.groups is not None, "they are the columns of the table"
     judge = replace(judge, standardize=True)  # as `test_features`, to the last bit
@@ -154,7 +154,7 @@ def _of_table(run: SelectionRun, judge: Judge) -> MarginalTest:
 
 
 def _finished(run: SelectionRun, judge: Judge, columns: Float, scaling: Scaling) -> MarginalTest:
-    """Compute the test of all features from the columns of the pass, (k, d)."""
+    """Build the test result of all d features from the columns of the pass, (k, d)."""
     criterion, state = judge.criterion, judge.prepared
     assert criterion is not None, "features are tested"
     assert isinstance(state, Multiscale | BlockState), "the labels can be tested"

@@ -44,12 +44,12 @@ def warn_of_missing(
     log10_p : (n,)
         ``-log10 p`` of the test whether missing values of a feature depend on the labels.
     alive : (n,)
-        Positions of these features: those that vary.
+        Positions of these n features, which are those that vary.
     n_missing : (n,)
-        Numbers of their missing values.
+        Number of missing values of each feature.
     test : MissingnessTest or None
-        Test for the labels of the run. Features on Y are tested again with it, in males; None if
-        they are not tested.
+        Test for the labels of the run, by which features on Y are tested again, in males. If None,
+        features on Y are not tested.
     """
     source = run.source
     features = missing_by_label(_with_y_of_males(run, log10_p, alive, test), alive)
@@ -81,7 +81,9 @@ def warn_of_missing(
 
 
 def _threshold(rates: Float, is_warned: Mask) -> str:
-    """Return the advice that excludes the features of a warning by their missing rates (n,).
+    """Return advice on the `max_missing` that excludes the features of a warning.
+
+    `rates` (n,) are the missing rates of all features; `is_warned` (n,) marks those of the warning.
 
     >>> _threshold(np.array([0.01, 0.08, 0.03, 0.3]), np.array([False, True, False, True]))
     'max_missing=0.05 excludes them by their missing rate.'
@@ -106,9 +108,9 @@ def _exclusion(names: Sequence[str]) -> str:
 def _with_y_of_males(
     run: SelectionRun, log10_p: Float, alive: Index, test: MissingnessTest | None
 ) -> Float:
-    """Replace ``-log10 p`` (n,) of features on Y by the result of a test in males.
+    """Return ``-log10 p`` (n,), in which features on Y have the result of a test in males.
 
-    It is 0 for these features if sexes are unknown, or if there are too few males.
+    Features on Y get 0 if sexes are unknown, or if there are too few males.
     """
     mask = on_y(run.source) if (log10_p > 0).any() else None
     if mask is None:

@@ -3,8 +3,8 @@
 The runs share one reading of the data (`dhsic.selection.batch`), and their result has an extra
 dimension: targets, classes or settings. Results of a run (ranks, scores, selected features,
 the history of rounds) have that dimension, padded where another run has more rounds. Variables that
-follow from the data alone have it only if the runs differ in their samples. Attributes that differ
-between runs become variables along it.
+follow from the data alone have that dimension only if the runs differ in their samples. Attributes
+that differ between runs become variables along the dimension.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OF_DATA = frozenset({"n_missing", "mean", "allele_frequency", "constant"})
 #: Dimensions whose length differs between runs. Each has a variable that is finite exactly at the
 #: entries that belong to the run, not at those added as padding.
 MARKS = {"rounds": "round_seconds", "pairs": f"{PAIR}p_value"}
-#: Attributes taken from the first run.
+#: Attributes that the joint result takes from the first run, even if the runs differ.
 OF_FIRST = ("created", "promised_bytes")
 
 
@@ -48,9 +48,10 @@ def result_of_many(
     dim: str,
     **options: Any,
 ) -> xr.Dataset:
-    """Run each selector on its target over the same data, and join the results, see `join_results`.
+    """Run each selector on its target over the same data, and join the results along `dim`.
 
-    `options` are those of `Request.of`.
+    `selectors` and `targets` have the same keys, the names of the runs. `options` are those of
+    `Request.of`.
     """
     requests: dict[str, Request] = {}
     if is_table(data) or hasattr(data, "columns"):  # targets of other runs are not features
@@ -70,7 +71,7 @@ def result_of_many(
 
 
 def of_classes(request: Request) -> dict[str, Request]:
-    """Requests for each class of the labels against the rest, by class name."""
+    """Split a request into one request per class against the rest, by class name."""
     each = classes_of(request.y, request.selector.label_kernel)
     return {
         name: replace(request, selector=numbered(request.selector, "classes", number), y=mine)
@@ -85,14 +86,17 @@ def result_of(
     *,
     announce: Announce | None = None,
 ) -> xr.Dataset:
-    """Execute named requests and join the results along `dim`; None returns the only result."""
+    """Execute named requests and join their results along `dim`.
+
+    If `dim` is None, there is one request, and its result is returned.
+    """
     names = list(requests)
     results = results_of([*requests.values()], runtime, names=names, announce=announce)
     return results[0] if dim is None else join_results(results, names, dim)
 
 
 def numbered(selector: Method, dim: str, number: int) -> Method:
-    """Selector of run `number`; all runs but the first get a checkpoint path of their own."""
+    """Copy of the selector for run `number`; runs after the first get their own checkpoint path."""
     place = selector.checkpoint
     if number and place is not None:
         place = f"{place}.{dim}/{number:03d}"
@@ -103,13 +107,14 @@ def numbered(selector: Method, dim: str, number: int) -> Method:
 
 
 def targets_of(target: Any, data: Any) -> dict[str, Any]:
-    """Split a target with several columns into named targets; each can be passed on its own.
+    """Split a target with several columns into targets by name, each of which can be fitted alone.
 
     Parameters
     ----------
     target : mapping, list of str, frame, (m, t) array or str
-        Labels by name; names of variables of `data`; columns (columns of sample ids are repeated
-        with each); or the variable that holds them.
+        Labels by name; names of variables of `data`; a frame or array with one target per column;
+        or the name of a variable of `data` with one target per column. Columns of sample ids of a
+        frame become part of each target.
     """
     if isinstance(target, Mapping):
         targets = {str(name): labels for name, labels in target.items()}
@@ -147,7 +152,7 @@ def classes_of(y: Array | None, label_kernel: str = "auto") -> dict[str, Mask]:
 
 
 def _of_frame(target: Any) -> dict[str, Any]:
-    """Columns of a frame, by name; a series is one column."""
+    """Split a frame into its columns, by name; a series is one column."""
     if not hasattr(target, "columns"):
         return {str(target.name or 0): target}
     ids = [name for name in target.columns if name in set(id_columns(target))]
@@ -158,7 +163,7 @@ def _of_frame(target: Any) -> dict[str, Any]:
 
 
 def _of_columns(target: Any, data: Any) -> dict[str, Any]:
-    """Columns of an array, by number."""
+    """Split an array, or a variable of `data`, into its columns, by number or coordinate."""
     if isinstance(target, str):
         if hasattr(data, "columns") or is_table(data):
             return {target: target}
@@ -229,7 +234,10 @@ def parts(result: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
 
 
 def _values(result: xr.Dataset, name: str, like: xr.DataArray, lengths: Mapping[str, int]) -> Array:
-    """Values of a variable of one run, padded with "", NaN or 0 to the longest of all runs."""
+    """Values of a variable in one result, padded with "", NaN or 0 to the `lengths` of dimensions.
+
+    `like` is the variable of a run that has it.
+    """
     empty: Any = {"O": "", "f": np.nan}.get(like.dtype.kind, 0)
     shape = tuple(lengths.get(str(dim), like.sizes[dim]) for dim in like.dims)
     padded = np.full(shape, empty, dtype=like.dtype)
@@ -244,14 +252,14 @@ def _are_same(one: Array, other: Array) -> bool:
 
 
 def _kind_of(values: Sequence[Any]) -> dict[str, str]:
-    """Attributes that mark a variable as whole numbers, if NaN was added for missing values."""
+    """Attributes of a variable: a mark if NaN for missing entries turned integers into floats."""
     has = [value for value in values if value is not None]
     is_whole = len(has) < len(values) and all(isinstance(value, int) for value in has)
     return {"numbers": "whole"} if is_whole else {}
 
 
 def _attribute(value: xr.DataArray) -> Any:
-    """Attribute value of one run from its variable; None if the run has none."""
+    """Convert a scalar variable back to the attribute of one run; None if it is NaN."""
     item = value.to_numpy().item()
     if isinstance(item, float) and np.isnan(item):
         return None
@@ -259,7 +267,7 @@ def _attribute(value: xr.DataArray) -> Any:
 
 
 def _column(told: Sequence[Any]) -> Array:
-    """Attribute values of all runs as an array of text or numbers."""
+    """Convert the attribute values of all runs to an array of text or numbers."""
     if any(isinstance(value, str) for value in told):
         return np.array([str(value) for value in told], dtype=object)
     return np.array([np.nan if value is None else value for value in told])

@@ -49,7 +49,7 @@ from dhsic.sources.views import stored_positions
 
 #: Family-wise level at which a feature keeps its rank.
 STRICT = 1e-3
-#: Name of the column of marginal p-values in `Order.extra`; and lower bound of values whose
+#: Name of the column of marginal p-values in `Order.extra`; and lower bound for values before their
 #: logarithm is taken.
 P_MARGINAL, TINY = "p_marginal", 1e-300
 #: Descriptions of columns of the result and of the table of pairs.
@@ -69,8 +69,8 @@ def with_pairs(
     """Scan pairs; return the order with features of significant pairs moved up, and the pair table.
 
     The order gets a column ``pair_with`` (d,), the partner of each feature, in `Order.extra`. The
-    table gets a column ``lead``, which marks the significant pairs whose features were moved. It is
-    None if no pair is scanned.
+    table gets a column ``lead``, which marks the significant pairs whose features were moved. The
+    table is None if no pair is scanned.
 
     Parameters
     ----------
@@ -138,10 +138,11 @@ def _scanned(
     best: Index,
     p: Float | None,
 ) -> list[xr.Dataset]:
-    """Make the scans of ``"auto"``; return one table of pairs per scan.
+    """Execute the scans of ``interactions="auto"``; return one table of pairs per scan.
 
     Significant pairs of the first scan are regressed out of the labels in the second scan.
-    `readers` are the readers with and without scaling of `with_pairs`.
+    `readers` are `data` and `unscaled` of `with_pairs`, `main` the features whose main effects are
+    regressed out, `best` all features that vary, best first, and `p` (d,) marginal p-values.
     """
     assert run.y is not None, "it was checked"
     tests, (data, unscaled) = default_tests(run), readers
@@ -160,7 +161,7 @@ def _scanned(
 
 
 def _pairs_of(run: SelectionRun, table: xr.Dataset) -> Index:
-    """Positions of both features of each pair of a table among the features of the run, (n, 2)."""
+    """Positions (n, 2), among the features of the run, of both features of each pair of a table."""
     stored = np.column_stack([table["first"], table["second"]])
     return np.searchsorted(stored_positions(run.source), stored)
 
@@ -201,7 +202,7 @@ def _in_one_table(tables: list[xr.Dataset]) -> xr.Dataset:
 def _placed(
     order: Order, pairs: Index, strength: Float, p: Float | None, n: int, n_features: int
 ) -> Order:
-    """Move the features of significant pairs up in the order, by the rules of the module.
+    """Move the features of lead pairs up in the order, by the rules in the module docstring.
 
     Parameters
     ----------
@@ -210,12 +211,13 @@ def _placed(
     pairs : (k, 2) int
         Positions of the features of each lead pair, the strongest pair first.
     strength : (k,)
-        Logarithm of the number of pairs that are expected to have a smaller p-value by chance.
+        Log family-wise p-value of each pair: the logarithm of (about) the number of pairs with a
+        smaller p-value that are expected by chance.
     p : (d,) or None
         Marginal p-values. Features that are individually significant at level `STRICT` do not move
         and are not overtaken, because their main effects determine their ranks.
     n, n_features : int
-        Number of features requested, and d.
+        Number of requested features, and the number of all features, d.
     """
     best, size = order.features[::-1], order.features.size
     partner, position = (np.full(n_features, -1, dtype=np.int64) for _ in range(2))
@@ -254,16 +256,16 @@ def _leads(
     Q: Float,
     functions: int = 1,
 ) -> tuple[Mask, Float]:
-    """Find the lead pairs, which are significant given all better pairs; and their regressors.
+    """Find the lead pairs, which stay significant after all better pairs are regressed out.
 
     Parameters
     ----------
     pairs : (n, 2)
-        Positions of the features of each pair of `table`.
+        Positions of the features of each pair of `table`, the best pair first.
     columns : (m, t)
         Columns of the labels.
     Q : (m, q)
-        Orthonormal basis of what is regressed out before.
+        Orthonormal basis of covariates and main effects, which are regressed out before.
     functions : int
         Number of functions of each feature among the regressors.
 
@@ -301,12 +303,16 @@ def _leads(
 
 
 def _level(columns: Float, Q: Float, functions: int, threshold: float) -> float:
-    """Log p-value of a pair whose share (see `dhsic.pairs.share`) is `threshold`."""
+    """Log p-value of a pair whose explained share of the labels is `threshold`.
+
+    The share is defined in `dhsic.pairs.share`. `columns` (m, t) are label columns, Q (m, q) is the
+    basis that is regressed out of them.
+    """
     return float(Labels.of(columns, Q, functions=functions).log_p(threshold))
 
 
 def _of_pair(x: Float, w: Float, labels: Labels, effects: int) -> tuple[float, Float]:
-    """Share of a pair of features x and w, (1, m) each, and the regressors of the pair.
+    """Share of the labels that a pair of features x and w, (1, m) each, explains; its regressors.
 
     The share is defined in `dhsic.pairs.share`. `effects` is the number of functions of each
     feature among the regressors, see `_regressors`.
@@ -322,7 +328,7 @@ def _of_pair(x: Float, w: Float, labels: Labels, effects: int) -> tuple[float, F
 
 
 def _regressors(x: Float, w: Float, functions: int) -> Float:
-    """Regressors of a pair of features, (m, r): functions of each and their products."""
+    """Regressors (m, r) of a pair: functions of each feature, and products of these functions."""
     rows = [x, w, x * w]
     if functions > 1:
         F, G = (FunctionRun.of_values(values, functions).F for values in (x, w))

@@ -46,7 +46,7 @@ PERMUTED, PERMUTED_OF_FUNCTIONS, PERMUTATIONS = 1024, 128, 50
 FEWEST = 100
 #: Family-wise level of features and of pairs.
 LEVEL = 0.05
-#: Reasons why an optional scan is not made, for messages.
+#: Messages on why an optional scan is not made.
 ALL_EXPLAINED = (
     "not scanned: the first features alone explain the labels, so pairs cannot add anything"
 )
@@ -73,7 +73,7 @@ class PairScan:
 
     @property
     def bytes_beside(self) -> int:
-        """Peak memory of the larger scan, in bytes."""
+        """Peak memory of the scan that needs most, in bytes."""
         return max((forecast.bytes_beside for forecast in self.forecasts), default=0)
 
     @property
@@ -139,10 +139,10 @@ def planned_scan(run: SelectionRun) -> PairScan | None:
 
 
 def _is_default(run: SelectionRun) -> bool:
-    """Whether ``"auto"`` scans pairs in this run, provided that the scan is fast.
+    """Whether ``interactions="auto"`` scans pairs in this run, provided that the scan is fast.
 
     The conditions are: the method re-ranks the best features jointly, there are enough samples,
-    features have no groups, labels are not a kernel matrix, and no control is set.
+    features have no groups, labels are not a kernel matrix, and shadows (`control`) are off.
     """
     selector = run.selector
     ranks_again = getattr(selector, "again_from", lambda _: 0)(run) > 0
@@ -179,9 +179,9 @@ def _too_many(d: int, flops: float) -> str:
 
 
 def pair_test(run: SelectionRun, name: str = "pairs", **parameters: Any) -> PairTest:
-    """Create the test of a scan, with the options of the run.
+    """Create the pair test of a scan, with the options of the run and further `parameters`.
 
-    Its checkpoint is stored beside the checkpoint of the run, with the suffix `name`.
+    The checkpoint of the test is stored beside that of the run, with the suffix `name`.
     """
     selector = run.selector
     checkpoint = None if selector.checkpoint is None else f"{selector.checkpoint}.{name}"
@@ -197,7 +197,7 @@ def pair_test(run: SelectionRun, name: str = "pairs", **parameters: Any) -> Pair
 
 
 def default_tests(run: SelectionRun) -> list[PairTest]:
-    """Create the tests of ``"auto"``: products, and products of functions of ranks.
+    """Create the tests of ``interactions="auto"``: products, and products of functions of ranks.
 
     The first test scans all pairs, the second one pairs of the best features. With few samples
     there is only the first test.

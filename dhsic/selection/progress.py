@@ -27,9 +27,9 @@ LOG_LEVELS = {"log": logging.INFO, "debug": logging.DEBUG}
 class Progress:
     """Progress of a run: features scored, of all features that the run will score in its rounds.
 
-    It draws a bar, calls a hook after every round, or does nothing, see `check_progress`. In a
-    worker of joblib it draws nothing. The total is known before the first round, because `step`
-    determines the sizes of all rounds. A method that has other rounds may end before the total.
+    The object draws a bar, calls a hook after every round, or does nothing, see `check_progress`.
+    It never draws in a worker of joblib. The total is known before the first round, because `step`
+    determines the sizes of all rounds. A method with other rounds may end before the total.
     """
 
     def __init__(self, progress: Any) -> None:
@@ -44,19 +44,19 @@ class Progress:
         self._done = self._total = 0
 
     def expect(self, n_features: int) -> None:
-        """Start the bar; `n_features` are the features scored in all rounds together."""
+        """Start the bar; `n_features` is the number of scored features, summed over all rounds."""
         self._total = n_features
         if self._draws:
             self._bar = _bar(n_features)
 
     def scored(self, n_features: int) -> None:
-        """Add `n_features` to the features scored."""
+        """Report that `n_features` more features were scored."""
         self._done += n_features
         if self._bar is not None:
             self._bar.update(n_features)
 
     def round_done(self, state: SelectionState) -> None:
-        """Mark the end of a round."""
+        """Report the end of a round, whose record is the last one of the state's history."""
         if self._bar is not None:
             remaining = f", {state.survivors.size} left" if state.survivors.size else ""
             text = f"round {state.round}{remaining}"
@@ -129,7 +129,7 @@ class RunRecorder:
         self.progress = Progress(run.selector.progress)
 
     def begin(self, candidates: Index, scaling: Scaling) -> SelectionState:
-        """Return the state where the run stopped before, or a new one."""
+        """Return the state from the checkpoint; without one, the state before the first round."""
         if self.previous is not None:
             return self.previous
         state = begin(candidates)
@@ -152,7 +152,7 @@ class RunRecorder:
         )
 
     def note(self, state: SelectionState, *arrays: Mapping[str, Array]) -> None:
-        """Save a finished round and arrays that the next round needs; log it, report progress."""
+        """Save a finished round, with arrays that the next round needs, and report the round."""
         if self._kept is not None:
             self._kept.save(state, *arrays)
         logger.info(
@@ -169,13 +169,13 @@ class RunRecorder:
 
 
 def _last(state: SelectionState, *names: str) -> list[float]:
-    """Values of these names in the last record; NaN if the record lacks one."""
+    """Values of `names` in the record of the last round; NaN for a name that it lacks."""
     return [float(state.history[-1].get(name, np.nan)) for name in names]
 
 
 @contextmanager
 def recording(run: SelectionRun) -> Iterator[RunRecorder]:
-    """Yield the recorder of a run; its checkpoint stays locked until the block ends."""
+    """Context that yields the recorder of a run, and locks the run's checkpoint until its end."""
     with ExitStack() as stack:
         place = run.selector.checkpoint
         checkpoint = None if place is None else stack.enter_context(Checkpoint(place))

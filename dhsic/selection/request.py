@@ -120,13 +120,12 @@ class Request:
     ) -> Request:
         """Build a request from user input, see `dhsic.BAHSIC.fit`; `target` None: no labels.
 
-        The selector opens the data with the options `opening` of `dhsic.open_source`, unless they
-        are passed as an open `source`. `counting` computes the per-feature counts that filters
-        need, by default on the selector's runtime. `not_features` are columns of a frame or table
-        that are not features, besides labels and covariates. `compares_samples` is as in
-        `Inputs.join`. `event` and `entry` belong to a target of censored times.
-        `permute_whole` and `permute_within` are blocks of samples, see `dhsic.linalg.blocks`, and
-        `sample_weight` are weights of the samples.
+        The selector opens the data with the options `opening` of `dhsic.open_source`, unless an
+        open `source` is passed. `counting` computes the per-feature counts that filters need, by
+        default on the selector's runtime. `not_features` are columns of a frame or table that are
+        not features, besides labels and covariates. `compares_samples` is as in `Inputs.join`.
+        `event` and `entry` belong to a target of censored times. `permute_whole` and
+        `permute_within` are blocks of samples, see `dhsic.linalg.blocks`.
         """
         opening["categories"] = tuple(opening.get("categories") or ())
         if not isinstance(filters, Filters | Filtered | None):
@@ -231,7 +230,7 @@ class Request:
 
     @property
     def recorded_settings(self) -> dict[str, Any]:
-        """Settings that the result records besides the method, such as the number of features."""
+        """Settings that the result records in addition to the method, by name."""
         own = self.selector.get_params(deep=False)
         of_stages = [name for stage in STAGES.values() for name in stage.parameters]
         defaults = type(self.selector)
@@ -245,14 +244,14 @@ class Request:
         return {"n_features_to_select": own["n_features_to_select"], **settings}
 
     def opened(self) -> AbstractSource:
-        """Return the open source of the data; opens it if needed."""
+        """Return the source of the data; open the data if they are not open yet."""
         if self.source is not None:
             return self.source
         source = open_source(self.data, n_samples=self.n_samples, **self.opening)
         return self.filtered.features_of(source)
 
     def new_run(self, runtime: AbstractRuntime, announce: Announce | None = None) -> SelectionRun:
-        """Build the run on a runtime; opens the data if needed."""
+        """Build the run of this request on a runtime; open the data if they are not open yet."""
         selector = self.selector
         if self.blocks is not None:
             selector = with_blocks(selector, self.blocks)
@@ -283,7 +282,7 @@ class Request:
     ) -> AbstractContextManager[AbstractRuntime]:
         """Context that yields `runtime`, or by default the runtime of the selector.
 
-        A runtime that is created here is closed at the end.
+        A runtime that is created here is closed when the context ends.
         """
         chosen = self.selector.runtime if runtime is None else runtime
         return running(chosen, threads_of(self.selector.n_jobs))
@@ -307,12 +306,15 @@ def check_opening(function: str, given: Mapping[str, Any]) -> None:
 
 
 def _effective_samples(weights: Array | None) -> dict[str, float]:
-    """Effective number of samples with weights, for the attributes of a result."""
+    """Result attribute with the effective number of weighted samples; empty without weights."""
     return {} if weights is None else {"n_effective_samples": effective_size(weights)}
 
 
 def given_as(data: Any, target: Any, covariates: Any, sample_weight: Any = None) -> dict[str, str]:
-    """Names of data, labels, covariates and weights, for the attributes of a result."""
+    """Result attributes that name the data, labels, covariates and weights as the user passed them.
+
+    Arrays without names are left out; data without a path are named by type and shape.
+    """
     path = fspath(data) if isinstance(data, str | PathLike) else None
     path = without_secrets(path) if path is not None and "://" in path else path
     path = short_name(data) if is_several(data) else path
@@ -327,7 +329,7 @@ def given_as(data: Any, target: Any, covariates: Any, sample_weight: Any = None)
 
 
 def _names_of(given: Any) -> str:
-    """Names of labels or covariates: the given strings, or names of frame columns."""
+    """Names of labels or covariates, joined: passed strings, or names of columns of a frame."""
     several = given if isinstance(given, list | tuple) else getattr(given, "columns", ())
     names = [given if isinstance(given, str) else getattr(given, "name", None), *several]
     return abbreviate(name for name in names if isinstance(name, str))

@@ -3,8 +3,8 @@
 HSIC scores each remaining feature by its contribution to one kernel matrix, so redundant features
 all get high scores. `dhsic.algorithms.ridge` scores what a feature adds to the others. It needs
 only inner products of features, which one pass over a few thousand features computes for any number
-of samples. The ridge penalty is determined by the share of the labels that all features explain
-before any is eliminated.
+of samples. The ridge penalty is determined by the fraction of the labels' variance that all
+features explain before any is eliminated.
 
 For real-valued labels, ridge regression uses y itself (JMLR 6.6), because the eigenvectors of a
 Gaussian label kernel predict worse. Orders are compared by the label kernel of the run, which also
@@ -38,12 +38,12 @@ MOST, ENTRIES = 2048, 1 << 24
 SAMPLES = 512
 #: Spread of labels, relative to the largest, below which they count as equal.
 ROUNDING = 1e-12
-#: The explained share of the labels is estimated on at most `WIDER` times the number of re-ranked
-#: features; these are runs of neighbouring features at `PLACES` places in the data.
+#: The explained fraction of the labels is estimated on at most `WIDER` times the number of
+#: re-ranked features, taken from `PLACES` ranges of neighbouring features in the data.
 WIDER, PLACES = 4, 64
 
-#: Minimum explained share of the labels to choose between classes and numbers; and minimum ratio of
-#: the explained share of classes to that of numbers, for labels to be treated as classes.
+#: Minimum explained fraction of the labels to choose between classes and numbers; and minimum ratio
+#: of the explained fractions, classes to numbers, for labels to be treated as classes.
 TOLD, AS_MUCH = 0.02, 0.5
 
 ALONE = "rank by HSIC alone, by Algorithm 1, before features were re-ranked"
@@ -59,10 +59,11 @@ def most_again(m: int) -> int:
 class Reranking:
     """Inputs of the joint re-ranking of `features` (n,), which are in ascending order.
 
-    `inner` (n, n) are inner products of features, and `along` (n, q) their products with label
-    directions, see `dhsic.algorithms.ridge`. `values` (n, s) and `labels` (s, q) are restricted to
-    the samples on which orders are compared. `noise` is the share of the labels that all features
-    leave unexplained. With `always`, the ridge order is used even if it explains less.
+    `inner` (n, n) are inner products of the features, and `along` (n, q) their inner products with
+    q label directions, see `dhsic.algorithms.ridge`. `values` (n, s) and `labels` (s, q) are values
+    and label directions on the s samples on which orders are compared. `noise` is the fraction of
+    the labels that all features of the data leave unexplained. With `always`, the ridge order is
+    used even if it explains less.
     """
 
     features: Index
@@ -87,7 +88,11 @@ class Reranking:
         noise: float,
         always: bool,
     ) -> Reranking:
-        """Read the inputs; W are the biased label weights, `of_y` the weights of y itself."""
+        """Read the inputs from the data.
+
+        W is the factored (m, m) matrix of biased label weights, by which orders are compared;
+        `of_y` is that of y itself, for ridge regression, see `RerankingTarget`.
+        """
         m, samples, U = data.n_samples, compared_samples(data.n_samples, seed), _root(of_y)
         inner, products = read_again(data, features, ProductsWithLabels(U, samples))
         along, values = np.split(products, [U.shape[1]], axis=1)
@@ -105,7 +110,7 @@ class Reranking:
         )
 
     def ranked(self, order: Order, constant: Mask) -> Order:
-        """Put the best features of an order in ridge order, if it explains the labels no worse.
+        """Put the best features of an order in ridge order, if that explains the labels no worse.
 
         `order` has the best feature last. `constant` (d,) marks features that no order contains.
         """
@@ -139,8 +144,9 @@ class Reranking:
 class RerankingTarget(NamedTuple):
     """Labels for the joint re-ranking.
 
-    `labels` is the label matrix, as classes or numbers. `of_y` are its weights for ridge regression
-    (of y itself for numbers), and `noise` is the share of them that all features leave unexplained.
+    `labels` is the label matrix, as classes or numbers. `of_y` is the factored (m, m) matrix of
+    label weights for ridge regression; for numbers, it is that of y itself. `noise` is the fraction
+    of these weights that all features leave unexplained.
     """
 
     labels: LabelMatrix
@@ -169,10 +175,11 @@ class RerankingTarget(NamedTuple):
 
 
 def noise_of(data: AbstractReader, each: Sequence[LowRankSymmetric], seed: int) -> list[float]:
-    """Share of each label matrix that all features, or a large sample of them, leave unexplained.
+    """Fraction of each of several label matrices that all features leave unexplained.
 
-    The shares are estimated before any feature is eliminated. Later, the surviving features would
-    seem to explain any labels, because they were chosen with these labels.
+    The fractions are estimated before any feature is eliminated, on a sample of the features if
+    there are many. Later, the remaining features would seem to explain any labels, because they
+    were chosen with these labels.
     """
     samples, everyone = compared_samples(data.n_samples, seed), data.alive
     most = WIDER * most_again(data.n_samples)
@@ -199,7 +206,7 @@ def _centred(U: Float) -> Float:
 
 
 def _root(W: LowRankSymmetric) -> Float:
-    """Matrix U (m, q) with ``W = U U'``."""
+    """Factor U (m, q) of label weights ``W = U U'``; rejects a W that is not semidefinite."""
     if W.weights.min(initial=0.0) < 0:
         raise InputError(
             "rerank=True needs a positive semidefinite label matrix, and this one is not; leave it "
@@ -211,13 +218,13 @@ def _root(W: LowRankSymmetric) -> Float:
 def read_again(
     data: AbstractReader, features: Index, along: ProductsWithLabels
 ) -> tuple[Float, Float]:
-    """Read features; return their inner products (n, n), and the result of the pass `along`."""
+    """Inner products (n, n) of n features, and the result of the pass `along` over them."""
     products = data.scores(along, data.jobs(features))
     return inner_products(data, features), products
 
 
 def ranked_again(state: SelectionState, most: int) -> Index:
-    """Features that remain at the start of the first round with at most `most`, ascending."""
+    """Positions of the features in the first round with at most `most` features, ascending."""
     everyone = np.concatenate([state.eliminated, state.survivors])
     sizes = [int(record["n_features"]) for record in state.history]
     n = next((size for size in sizes if size <= most), state.survivors.size)
@@ -227,8 +234,8 @@ def ranked_again(state: SelectionState, most: int) -> Index:
 def bytes_again(n: int, m: int) -> int:
     """Bytes of the inputs of re-ranking n features with m samples.
 
-    They include the values from which the share explained by all features is estimated. The
-    computation itself needs less memory than the tasks before.
+    The inputs include the values from which the fraction explained by all features is estimated.
+    The re-ranking itself needs less memory than the tasks before it.
     """
     s = min(SAMPLES, m)
     return 8 * n * max(n + s + FEW_DIRECTIONS, WIDER * s)

@@ -25,7 +25,7 @@ class RiskModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         self.functions = functions
 
     def fit(self, X: Float, y: Array) -> Self:
-        """Fit to features X (m, n) and censored times y (m,), of type `CENSORED`."""
+        """Fit the model to features X (m, n) and censored times y (m,), of dtype `CENSORED`."""
         from sklearn.base import clone
         from sklearn.linear_model import RidgeCV
         from sklearn.pipeline import make_pipeline
@@ -36,9 +36,9 @@ class RiskModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return self
 
     def predict(self, X: Float) -> Float:
-        """Predict the risk of samples with features X (m, n), (m,); larger means earlier events."""
+        """Predict risks (m,) of samples from features X (m, n); larger means earlier events."""
         return np.asarray(self.model_.predict(X))
 
     def score(self, X: Float, y: Array) -> float:
-        """Harrell's concordance of predicted risk and censored times y (m,)."""
+        """Harrell's concordance of censored times y (m,) and risks predicted from X (m, n)."""
         return concordance(y, self.predict(X))

@@ -60,7 +60,7 @@ NAMELESS = {"", "nan", "none", "na", "."}
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Group of each of d features."""
+    """Assignment of d features to g named groups."""
 
     codes: Index  # (d,), position of the name of its group
     names: Array  # (g,) str, in the order of their first features
@@ -69,7 +69,7 @@ class Groups:
 
     @staticmethod
     def of_columns(source: IndicatorSource) -> Groups:
-        """Build the groups that are columns of a table with categories."""
+        """Build one group per column of the table from which indicators were made."""
         names = source.base.feature_names()
         n = source.base.n_features
         named = np.arange(n).astype(str) if names is None else names
@@ -101,7 +101,10 @@ class Groups:
         return Groups(codes.astype(np.int64), names)
 
     def expand_order(self, order: Order, scaling: Scaling) -> Order:
-        """Convert an order of groups into one of features; within a group, by position."""
+        """Convert an order of groups into an order of features.
+
+        Within a group, features are ordered by their position in the data.
+        """
         membership = Membership(self.codes)
         columns = {
             name: (values[self.codes] if len(values) < self.codes.size else values, meaning)
@@ -127,7 +130,7 @@ class Groups:
         )
 
     def of_table(self, outcome: Outcome, table: AbstractSource) -> Outcome:
-        """Convert an outcome with indicators of categories to one with the columns of `table`."""
+        """Return the outcome with one feature per column of `table` instead of its indicators."""
         constant = outcome.scaling.constant
         order = outcome.order
         by_column = np.lexsort((constant, self.codes))  # a member that varies comes first
@@ -208,11 +211,11 @@ class Method(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Reject invalid parameters; `InputError.parameter` names the parameter, if it is one."""
+        """Reject invalid parameters; `InputError.parameter` names an invalid single parameter."""
 
     @abstractmethod
     def check_weights(self) -> None:
-        """Reject parameters that do not support weights of samples."""
+        """Reject sample weights if the parameters of the method do not support them."""
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
@@ -254,10 +257,10 @@ class Method(ABC):
 
     @abstractmethod
     def smaller(self, run: SelectionRun) -> str:
-        """Advice for error messages: how to reduce the memory of m x m matrices."""
+        """Advice for error messages on how to reduce the memory of (m, m) matrices."""
 
     def label_description(self, *, in_python: bool) -> LabelDescription:
-        """How the labels of the method are described in messages and results."""
+        """Description of the labels for messages and results; `in_python` selects Python terms."""
         return LabelDescription(self.label_kernel, in_python=in_python)
 
     @property
@@ -321,11 +324,11 @@ class SelectionRun:
         return self.selector.scales(self.values)
 
     def with_state(self, name: str, value: object) -> Self:
-        """Return the run with a value that the stage `name` needs after the ranking."""
+        """Return a copy of the run that keeps `value` for the stage `name`, see `stage_state`."""
         return replace(self, stage_state={**self.stage_state, name: value})
 
     def asking(self, **parameters: Any) -> Self:
-        """Return the run with other parameters of its method."""
+        """Return a copy of the run whose method has these parameters changed."""
         return replace(self, selector=copy(self.selector).set_params(**parameters))
 
     def of_samples(self, some: Index) -> Self:
@@ -346,10 +349,10 @@ class SelectionRun:
         )
 
     def part(self, some: Index, place: str) -> Self:
-        """Return the run on a part of its samples, for `Stage.parts`; `some` are their positions.
+        """Return the run on the samples at positions `some`, for `Stage.parts`.
 
-        The run reads the features that were loaded for all samples, if there are any. The path of
-        its checkpoint is that of the whole run with the suffix `place`.
+        If features were loaded for all samples, the new run reads the loaded features. Its
+        checkpoint path is that of the whole run with the suffix `place`.
         """
         beside = self.selector.checkpoint
         rows, source = self.rows, self.source
@@ -368,12 +371,12 @@ class SelectionRun:
 
     @property
     def passed_source(self) -> AbstractSource:
-        """Source of the request, with one feature per column of a table."""
+        """Source as the user passed it, in which each column of a table is one feature."""
         return self.source if self.table is None else self.table
 
     @property
     def has_feature_groups(self) -> bool:
-        """Whether the caller groups features; columns with categories are no such groups."""
+        """Whether the caller passed feature groups; indicators of a category do not count."""
         return self.groups is not None and not self.groups.are_columns
 
     @property
@@ -383,12 +386,15 @@ class SelectionRun:
 
     @property
     def p(self) -> Float | None:
-        """Weights of the samples, (m,), which sum to 1; None if all have the same weight."""
+        """Sample weights (m,), which sum to 1; None if all samples have the same weight."""
         weights = self.sample_weight
         return None if weights is None else weights / weights.sum()
 
     def reader(self, budget: int | None) -> Reader:
-        """Reader of the run's features: the reader shared with other runs if there is one."""
+        """Reader of the run's features; a copy of the shared reader if several runs have one.
+
+        A new reader keeps at most `budget` bytes of features in memory (None: unlimited).
+        """
         if self.common is not None:
             data = self.common.in_common(self.runtime)
             data.block_scaling, data.p = self.block_scaling, self.p
@@ -403,11 +409,11 @@ class SelectionRun:
     def with_value_kind(
         self, runtime: AbstractRuntime | None = None, *, whole: bool = True, load: int | None = None
     ) -> Self:
-        """Inspect the values, and return the run with their kind: missing codes and scale.
+        """Inspect the feature values; return the run with their kind: missing codes and scale.
 
         The inspection uses `runtime`, by default that of the run. It reads a sample of the values;
-        if these look like dosages and `whole` is True, it reads all values. With `load`, features
-        are also loaded into at most `load` bytes of memory, if the method keeps them there.
+        if these look like dosages and `whole` is True, it reads all values. With `load`, and if the
+        method keeps features in memory, it also loads features into at most `load` bytes.
         """
         if self.values is not None:
             return self
@@ -457,7 +463,7 @@ class SelectionRun:
         return BlockScaling(blocks.codes, is_unscaled, balance)
 
     def _with_kind_of_numbers(self, runtime: AbstractRuntime, *, whole: bool) -> Self:
-        """Inspect the numbers of a table with categories, see `with_value_kind`."""
+        """Inspect only the numeric columns of a table with categories, see `with_value_kind`."""
         table = self.source if self.table is None else self.table
         numbers = numbers_of(table)
         values = ValueKind(dosages=False, because="categories")
@@ -480,9 +486,9 @@ class SelectionRun:
         return result
 
     def values_told(self) -> str:
-        """Describe the values and their scaling, for messages.
+        """Description of the feature values and their scaling, for messages.
 
-        Call it only after the values were inspected.
+        The values must have been inspected, see `with_value_kind`.
         """
         described = f"{self.values}; features are centred, {SCALED[self.standardizes]}"
         scaling = self.block_scaling
@@ -511,9 +517,10 @@ class SelectionRun:
         )
 
     def room_on_workers(self, memory: WorkerMemory | None, budget: int | None) -> int | None:
-        """Size of the feature cache on workers, in bytes.
+        """Size of the feature cache on each worker, in bytes; None if it is unlimited.
 
-        At most `budget`, and at most the memory that the limit of a worker leaves.
+        It is at most `budget`, and at most the memory that a worker with the limit of `memory` has
+        left beside its tasks.
         """
         if memory is None or memory.limit is None:
             return budget
@@ -543,13 +550,16 @@ class SelectionRun:
         }
 
     def weights(self, labels: LabelMatrix | None, statistic: str) -> Float:
-        """Label weights W, (m, m); zeros if the data are their own labels and not yet read."""
+        """Label weights W (m, m) for the HSIC `statistic`, "biased" or "unbiased".
+
+        They are zeros if the data are their own labels, because the data are not yet read.
+        """
         if labels is None:
             return np.zeros((self.n_samples, self.n_samples))
         return checked_weights(labels.L, statistic, self.covariates, self.p)
 
     def check_sizes(self) -> None:
-        """Reject data without samples or features, and labels whose number of samples differs."""
+        """Reject data with no features or fewer than 2 samples, and labels of another length."""
         m, d = self.n_samples, self.source.n_features
         if d == 0 or m == 0:
             raise InputError(
@@ -600,7 +610,7 @@ class LaterReader:
         return self._reader.copy_unread()
 
     def with_scaling(self, scaling: Scaling) -> Reader:
-        """Return a reader of features with a known scaling."""
+        """Return a reader of features that are scaled by `scaling`, see `unscaled`."""
         data = self.unscaled(scaling)
         data.know(scaling)
         return data

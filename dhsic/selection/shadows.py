@@ -3,8 +3,8 @@ r"""Shadow features: permuted copies that estimate how many selected features ar
 The samples of each copy are permuted, so shadows are independent of the labels. With K copies, the
 selection ranks (K + 1) d features, and some of the best are shadows. The mean number of shadows per
 copy estimates the number of false features. If the best features include S shadows and R real
-features, the share of false ones among the R is about ``(1 + S) / (K R)`` (Barber and Candes, 2015,
-"knockoff+"; for several copies, Gimenez and Zou, 2019). Here the estimate is
+features, the fraction of false ones among the R is about ``(1 + S) / (K R)`` (Barber and Candes,
+2015, "knockoff+"; for several copies, Gimenez and Zou, 2019). Here the estimate is
 
     ``(1 + S + max_k S_k) / (K R)``,
 
@@ -47,7 +47,7 @@ ABOVE = "number of shadows, in all copies, that rank above the feature"
 
 
 def n_copies(fdr: float) -> int:
-    """Number of copies for a false discovery rate."""
+    """Number of permuted copies of the features for a false discovery rate."""
     return int(np.ceil(1.0 / fdr - ROUNDING)) + 1
 
 
@@ -131,7 +131,7 @@ class Shadows(Stage):
 
     @classmethod
     def sentences(cls, result: xr.Dataset) -> Iterator[str]:
-        """Report the number of features discovered by shadows."""
+        """Report how many features were discovered with the shadows."""
         about = result.attrs
         if "control" not in about:
             return

@@ -99,9 +99,10 @@ def front_bytes(d: int, m: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PresentValues(AbstractByTile):
-    """Job that reads standardised values of features, (c, m), NaN where missing.
+    """Job that returns the standardised values of c features, (c, m), NaN where missing.
 
-    A feature is replaced by its ranks if standardised values would lose its order.
+    A feature is replaced by its ranks if rounding of the standardised values would change the order
+    of its samples.
     """
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
@@ -144,13 +145,16 @@ class Candidates:
         return int(np.searchsorted(self.features, feature))
 
     def of_samples(self, samples: Index, width: Float) -> dict[int, RankedFeature]:
-        """Values at a subset of samples, with the kernel widths (c,), by feature."""
+        """Values of each candidate on a subset of samples, with its kernel width from `width` (c,).
+
+        The keys are positions of the features in the data.
+        """
         masks = [None] * len(self.X) if self.missing is None else self.missing[:, samples]
         each = zip(self.features.tolist(), self.X[:, samples], masks, width.tolist(), strict=True)
         return {j: RankedFeature(x, missing, h) for j, x, missing, h in each}
 
     def functions(self, place: int, width: float) -> Float:
-        """Leading functions (r, m) of the candidate at position `place`, at a kernel width."""
+        """Leading functions (r, m) of the candidate at position `place`, for a kernel width."""
         missing = None if self.missing is None else self.missing[place]
         return leading_functions(self.X[place], width, missing)
 
@@ -179,7 +183,9 @@ class ConditionalTest:
         return ConditionalTest(state, candidates, blocks)
 
     def log_p_and_width(self, basis: Float) -> tuple[Float, Float] | None:
-        """Log p-values and widths, (c,) each; None if the residual labels are zero.
+        """Log p-values and strongest kernel widths of the c candidates, (c,) each.
+
+        Returns None if no labels are left after `basis` is projected out.
 
         Parameters
         ----------
@@ -195,9 +201,9 @@ class ConditionalTest:
         return np.concatenate(log_p), np.concatenate(width)
 
     def _residual_state(self, basis: Float) -> Multiscale | None:
-        """State of the test with `basis` regressed out of the labels.
+        """State of the test on labels from which `basis` (m, p) is projected out.
 
-        None if the residual labels are zero.
+        None if no labels are left.
         """
         state = self.state
         if basis.shape[1] == state.Q.shape[1]:
@@ -217,14 +223,15 @@ class ConditionalTest:
         return Multiscale(residual, state.Q, nulls, *families)
 
     def steps(self, basis: Float, goes_on: Callable[[float], bool]) -> list[int]:
-        """Select features forward: positions among all features, in the order of entry.
+        """Select candidates forward; return their positions in the data, in the order of entry.
 
         Parameters
         ----------
         basis : (m, p)
             Orthonormal basis of the model to start from, see `log_p_and_width`.
         goes_on : callable
-            Function of the logarithm of the smallest p-value: whether its feature enters.
+            Function of the logarithm of the smallest p-value of a step, which returns whether the
+            feature with this p-value enters the model.
         """
         m, entered = self.candidates.X.shape[1], list[int]()
         while len(entered) < MOST_STEPS and basis.shape[1] < most_functions(m):
@@ -241,14 +248,19 @@ class ConditionalTest:
         return [int(self.candidates.features[j]) for j in entered]
 
     def falls(self, features: Sequence[int], width: Float) -> dict[int, float]:
-        """Loss of explained labels if one feature leaves the model of all `features`, by feature.
+        """Explained squared labels that a model of `features` loses without each of them.
 
         Parameters
         ----------
         features : sequence of int
             Candidates; the model consists of their leading functions.
         width : (c,)
-            Width of the kernel on each candidate.
+            Kernel width of each candidate.
+
+        Returns
+        -------
+        dict
+            Loss, the decrease of the explained sum of squares, by feature.
         """
         places = [self.candidates.place(j) for j in features]
         groups = [self.candidates.functions(i, float(width[i])) for i in places]
@@ -274,7 +286,7 @@ class ConditionalTest:
 
 
 def _without_preference(state: Multiscale) -> Multiscale:
-    """State of the test, changed to give all kernels the same weight."""
+    """Copy of the state of a test in which all kernel widths have the same weight."""
     shares = np.full(len(SHARES), 1.0 / len(SHARES))
     n_functions, nu = state.ranks.weights.shape[1], state.n_samples - state.Q.shape[1]
     ranks = WidthFamily.of(WIDTHS, shares, n_functions, state.labels, nu, DISTANCE_WIDTH)
@@ -293,7 +305,7 @@ def with_shapes(
     marginal : MarginalTest
         Test of all features.
     again : Reranking
-        Joint re-ranking; it has the labels of the samples on which orders are compared.
+        Joint re-ranking, whose `labels` are those of the samples on which orders are compared.
     data : AbstractReader
         Reader of all features that knows how they are scaled.
     samples : (s,) int
@@ -354,7 +366,7 @@ def _with_significant(
     """Move missed features that are individually significant before all features that are not.
 
     `significant` (d,) marks the significant features. The order is unchanged if the missed features
-    already precede.
+    already precede all others. `attributes` are added to the order.
     """
     best = order.features[::-1]
     place = int(np.argmin(significant[best])) if not significant[best].all() else best.size
@@ -379,7 +391,8 @@ def _missed(
 ) -> tuple[list[int], list[int], float]:
     """Find missed features; return them, the front of the new order, and a tolerance.
 
-    `log_p` and `width` (c,) are those of the candidates, tested alone.
+    `log_p` and `width` (c,) are log p-values and kernel widths of the candidates, each tested
+    alone; `n_tests` is the number of all tested features.
 
     A feature is missed if the labels depend on it after the linear terms of the `first` features
     (best first) are regressed out. Only first features that are associated with the labels on their
@@ -387,8 +400,8 @@ def _missed(
     the effect of the missed feature. If no first feature is significant, a weaker level is used.
 
     The front consists of the associated first features, in their order, and the missed features. A
-    missed feature precedes every first feature whose removal from a model of all of them loses less
-    of the labels.
+    missed feature precedes every first feature that matters less in a model of the whole front, see
+    `ConditionalTest.falls`.
 
     The tolerance is the number of standard errors by which the new order may explain held-out
     labels worse. It is small (`SLIGHTLY`), because an effect that matters improves the prediction.

@@ -1,4 +1,4 @@
-r"""Stability selection: the share of random halves of the samples that select a feature.
+r"""Stability selection: the fraction of random halves of the samples that select a feature.
 
 Meinshausen and Buhlmann: Stability selection. J. R. Statist. Soc. B 72, 2010. A feature that is
 associated with the target is selected from most halves; a feature that is selected by chance is
@@ -10,13 +10,14 @@ the threshold falsely is bounded: Shah and Samworth: Variable selection with err
 look at stability selection. J. R. Statist. Soc. B 75, 2013. There are B complementary pairs, and
 each half selects q of p features. A feature whose probability of being selected from a half is at
 most ``theta = q / p`` is a false one. The expected number of false features among those that at
-least a share tau of the 2 B halves select is at most
+least a fraction tau of the 2 B halves select is at most
 
 - ``q^2 / (p (2 tau - 1))``, for any method and any data (their Theorem 1 with Markov's inequality);
-- ``p min(D(theta^2, 2 tau - 1, B, -1/2), D(theta, tau, 2 B, -1/4))`` if the share of halves has an
-  r-concave distribution (their eq. 8). This bound is usually far smaller. ``D(eta, t, B, r)`` is
-  the largest probability of a share of at least t, for r-concave distributions on ``0, 1/B, ...,
-  1`` with mean eta. It is attained by a truncated power ``(a + k)^(1/r)``.
+- ``p min(D(theta^2, 2 tau - 1, B, -1/2), D(theta, tau, 2 B, -1/4))`` if the fraction of halves has
+  an r-concave distribution (their eq. 8). This bound is usually far smaller. ``D(eta, t, B, r)`` is
+  the largest probability of a fraction of at least t, for r-concave distributions on ``0, 1/B, ...,
+  1`` with mean eta. It is attained by probabilities of k / B that are proportional to a truncated
+  power ``(a + k)^(1/r)``.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ from dhsic.selection.run import Method, SelectionRun
 from dhsic.selection.stage import Stage, StageCost
 from dhsic.validation import is_count, is_number, seed_of, such
 
-#: Tolerance of a share of halves.
+#: Tolerance in the comparison of a fraction of halves with the threshold.
 ROUNDING = 1e-9
-#: Concavity r of the distribution of the share of pairs in which both halves select the feature,
-#: and of the distribution of the share of halves that select it.
+#: Concavity r of the distribution of the fraction of pairs in which both halves select the feature,
+#: and of the distribution of the fraction of halves that select it.
 OF_PAIRS, OF_HALVES = -1 / 2, -1 / 4
 #: Minimum number of samples in a stratum, if labels are whole numbers.
 SMALLEST_STRATUM = 4
@@ -75,7 +76,11 @@ def halves(y: Array | None, m: int, n: int, seed: int, *, paired: bool = False) 
 
 
 def strata(y: Array | None, m: int) -> list[Index]:
-    """Positions of the samples of each class of y, (m,) or (m, t); one group without classes."""
+    """Positions of the samples of each class of y, (m,) or (m, t).
+
+    Censored times have the classes of samples with and without an event. If y has no classes, there
+    is one group of all samples.
+    """
     everyone = np.arange(m)
     if y is not None and y.dtype.kind == "T":  # NumPy cannot cast variable-width text directly
         y = y.astype(object)
@@ -90,7 +95,7 @@ def strata(y: Array | None, m: int) -> list[Index]:
 
 
 def _of_several(classes: list[Index]) -> list[Index]:
-    """Merge small classes with the next ones, by ascending number."""
+    """Merge each class of fewer than `SMALLEST_STRATUM` samples with the next larger numbers."""
     merged = [classes[0]]
     for members in classes[1:]:
         if merged[-1].size < SMALLEST_STRATUM:
@@ -131,7 +136,7 @@ class Stability(Stage):
         return StageCost(note=f"{halves} are not included")
 
     def check(self, run: SelectionRun) -> None:
-        """Reject a run whose halves have too few samples."""
+        """Reject a run whose halves have too few samples, or labels that cannot be used alone."""
         run.selector.labels(run)  # errors that are not due to halves
         for part in self.parts(run):
             try:
@@ -152,7 +157,7 @@ class Stability(Stage):
             yield run.part(half, f"stability/{number:03d}")
 
     def after(self, run: SelectionRun, outcome: Outcome, parts: Sequence[Outcome]) -> Outcome:
-        """Add a column ``stability``: the share of halves that select each feature.
+        """Add a column ``stability``: the fraction of halves that select each feature.
 
         Each half selects the same number of features (or groups) as the run on all samples. With a
         threshold, a column ``stable`` and bounds on the number of false stable features are added.
@@ -196,14 +201,17 @@ class Stability(Stage):
 
 
 def expected_false(q: float, p: int, threshold: float) -> float:
-    """Upper bound on the expected number of false stable features, for any method and data."""
+    """Upper bound on the expected number of false stable features, for any method and data.
+
+    q of p features are selected from each half; for the definitions see the module docstring.
+    """
     return min(float(q), q * q / (p * (2.0 * threshold - 1.0)))
 
 
 def expected_false_concave(q: float, p: int, threshold: float, n_pairs: int) -> float:
-    """Upper bound on the expected number of false stable features.
+    """Upper bound on the expected number of false stable features, for r-concave distributions.
 
-    It holds if the distributions of shares are r-concave.
+    q of p features are selected from each half; for the definitions see the module docstring.
     """
     theta, B = q / p, n_pairs
     count = int(
@@ -215,7 +223,10 @@ def expected_false_concave(q: float, p: int, threshold: float, n_pairs: int) -> 
 
 
 def tails(eta: float, B: int, r: float) -> Float:
-    """Bounds ``D(eta, k / B, B, r)`` for k from 0 to B, (B + 1,); 1 if no bound is known."""
+    """Bounds ``D(eta, k / B, B, r)`` of the module docstring for k = 0, ..., B, (B + 1,).
+
+    The bound is 1 where none is known.
+    """
     from scipy.optimize import minimize_scalar  # imported here because it loads slowly
 
     bounds_of, mean = np.ones(B + 1), eta * B
@@ -235,9 +246,10 @@ def tails(eta: float, B: int, r: float) -> Float:
 
 
 def _shifts(mean: float, B: int, r: float) -> Float | None:
-    """Shift a of the power truncated after n that has the given mean, for each n, (B + 1,).
+    """Shifts a, (B + 1,): for each n, the one at which ``(a + k)^(1/r)`` on 0..n has this mean.
 
-    None if no shift gives this mean.
+    An entry is `MOST` if n is too small for the mean. Returns None if the mean is too small for any
+    shift.
     """
     from scipy.optimize import brentq  # imported here because it loads slowly
 
@@ -256,9 +268,9 @@ def _shifts(mean: float, B: int, r: float) -> Float | None:
 
 
 def _tail(a: float, n: int, t: int, mean: float, r: float) -> float:
-    """Probability of values >= t for a power with shift a on 0..n.
+    """Probability of values k >= t if probabilities are proportional to ``(a + k)^(1/r)`` on 0..n.
 
-    A mass at n + 1 is added so that the distribution has the given mean.
+    A mass at n + 1 is added so that the distribution has the mean `mean`.
     """
     k = np.arange(n + 1.0)
     powers = (a + k) ** (1.0 / r)

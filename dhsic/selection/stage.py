@@ -42,7 +42,11 @@ class StageCost(NamedTuple):
 
 @dataclass(frozen=True)
 class RankedRun:
-    """Ranking of a run while its features can be read: order, scaling, pairs of features."""
+    """Ranking of a run while its features can still be read.
+
+    `features` is the reader for further reads, `promise` the memory estimate of the run, and
+    `pairs` the table of scanned pairs, if any.
+    """
 
     order: Order
     scaling: Scaling
@@ -54,9 +58,10 @@ class RankedRun:
 class Stage:
     """A step around the ranking of a run. By default, every hook does nothing.
 
-    There are two kinds of stages. One is requested by `parameters` of the selector, and reads them
-    from ``run.selector``. The other is a dataclass with its own parameters. Users pass an instance
-    in ``stages=[...]``, or its name if every parameter has a default.
+    There are two kinds of stages. A stage of the first kind is requested by `parameters` of the
+    selector, and reads them from ``run.selector``. A stage of the second kind is a dataclass with
+    its own parameters. Users pass an instance in ``stages=[...]``, or its name if every parameter
+    has a default.
     """
 
     #: Name in the table of stages, in ``stages=`` and ``--stages``.
@@ -86,25 +91,25 @@ class Stage:
         """Reject parameters of the stage that contradict each other or other parameters."""
 
     def check(self, run: SelectionRun) -> None:
-        """Reject a run before its data are read."""
+        """Reject a run that the stage does not support, before its data are read."""
 
     def cost(self, run: SelectionRun) -> StageCost:
         """Memory and work of the stage."""
         return StageCost()
 
     def before(self, run: SelectionRun) -> SelectionRun:
-        """Return the run to execute: the run itself, or one on other samples or features."""
+        """Return the run to execute: `run`, or a copy with other samples or features."""
         return run
 
     def parts(self, run: SelectionRun) -> Iterator[SelectionRun]:
-        """Yield further runs, whose outcomes `after` gets.
+        """Yield further runs, whose outcomes are passed to `after`.
 
-        They are parts of the samples (`SelectionRun.part`), or all samples with other labels
-        (``replace(run.part(np.arange(run.n_samples), place), y=...)``). No `before` or `after` of a
-        stage is applied to them: features that an outer stage added, such as shadows, are still
-        there, and their outcomes may list positions at or above the number of features of the data.
-        The generator is called twice per run, to estimate memory and to run, and must yield the
-        same runs both times.
+        These are runs on a part of the samples (`SelectionRun.part`), or on all samples with other
+        labels (``replace(run.part(np.arange(run.n_samples), place), y=...)``). No `before` or
+        `after` of a stage is applied to them: features that an outer stage added, such as shadows,
+        are still there, so outcomes may list positions at or above the number of features of the
+        data. The generator is called twice per run, once to estimate memory and once to execute the
+        parts, and must yield the same runs both times.
         """
         yield from ()
 
@@ -118,19 +123,19 @@ class Stage:
         return False
 
     def ranked(self, run: SelectionRun, ranking: RankedRun) -> RankedRun:
-        """Return a changed ranking; features can still be read."""
+        """Return the ranking as changed by this stage, while features can still be read."""
         return ranking
 
     def after(self, run: SelectionRun, outcome: Outcome, parts: Sequence[Outcome]) -> Outcome:
-        """Return a changed outcome; `parts` are the outcomes of the runs of `Stage.parts`.
+        """Return the outcome as changed by this stage.
 
-        The features selected so far are
+        `parts` are the outcomes of the runs of `Stage.parts`. The features selected so far are
         ``outcome.worst_first[::-1][: outcome.n_selected(run.n_wanted)]``; an outer stage may change
-        how many there are, as shadows do.
+        their number, as shadows do.
         """
         return outcome
 
     @classmethod
     def sentences(cls, result: xr.Dataset) -> Iterator[str]:  # noqa: ARG003  # subclasses read it
-        """Yield sentences on the findings of the stage; none for results of runs without it."""
+        """Yield sentences on the findings of the stage; none if the run was made without it."""
         yield from ()

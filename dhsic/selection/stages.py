@@ -29,7 +29,7 @@ STAGES: dict[str, type[Stage]] = {
 
 
 def stages_of(selector: Method) -> tuple[Stage, ...]:
-    """Stages of a selector, outermost first; stages that are not in the table come last."""
+    """Stages that a selector requests, outermost first; those not in the table come last."""
     passed = {stage.name: stage for stage in passed_stages(selector.stages)}
     by_parameters = {name: stage.of(selector) for name, stage in STAGES.items()}
     unlisted = [stage for name, stage in passed.items() if name not in STAGES]

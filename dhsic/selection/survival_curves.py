@@ -28,7 +28,7 @@ THIRDS = ("lowest third", "middle third", "highest third")
 
 
 class SurvivalCurves(Stage):
-    """Store Kaplan-Meier curves by the best feature; nothing for labels of other kinds."""
+    """Store Kaplan-Meier curves by the best feature, if the labels are times to an event."""
 
     name = "survival"
 
@@ -57,10 +57,11 @@ class SurvivalCurves(Stage):
 
 
 def curves_by(x: Float, y: Array) -> list[dict[str, Any]]:
-    """Kaplan-Meier curves of censored times y (m,) in groups of x (m,), NaN where missing.
+    """Kaplan-Meier curves of censored times y (m,) in groups of samples by values of a feature.
 
-    Each group has a ``label``, numbers of samples ``n`` and ``n_events``, and the lists ``times``
-    and ``survival``.
+    x (m,) are the values of the feature, NaN where missing. Each curve has a ``label``, the number
+    of samples ``n``, the number of events ``n_events``, lists ``times`` and ``survival``, and the
+    largest time, ``end``.
     """
     present = np.isfinite(x)
     x, y = x[present].round(9), y[present]

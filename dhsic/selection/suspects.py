@@ -3,9 +3,9 @@
 A feature may be a copy of the labels: in other units, scaled, rounded, transformed, or as class
 codes. Or it may be a name or running number of the samples, whose order may be related to the
 labels. Such features do harm only if they rank high, so the best features of each run are read
-again, at most `MOST_READ` in all, and a warning names the suspects. They, and all features of small
-tables, are checked for values in two units, and for dates (`dhsic.joins.units`). Genotypes are not
-checked, because they cannot be any of these.
+again, at most `MOST_READ` in all, and a warning names the suspects. The best features, and all
+features of small tables, are also checked for values in two units and for dates
+(`dhsic.joins.units`). Genotypes are not checked, because they can be none of these.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOST_FEATURES, MOST_VALUES = 500, 1 << 22
 SAME = 1 - 2e-5
 #: Minimum number of distinct values of labels and of a feature for a comparison of their orders.
 FEWEST_ORDERED = 10
-#: A feature is a class code if the probability that any feature separates all classes by chance is
+#: A feature is a class code if the probability that some feature separates all classes by chance is
 #: below this.
 CHANCE = 1e-3
 #: Maximum share of the samples of the smallest class for which a copy of the classes differs.
@@ -51,10 +51,10 @@ MOST_ERRORS = 0.1
 #: each class. No feature of microarrays, images and clinical tables has gaps at all; genes of the
 #: sex chromosomes may have them in classes of the sexes, but not alone.
 APART = 1.0
-#: Minimum number of samples of each class; and at most one in this many of the features that are
-#: read, but always one, may be reported as a score. If there are more, classes differ so clearly.
+#: Minimum number of samples of each class; and features read per feature that may be reported as a
+#: score (one may always be). If there are more scores, the classes simply differ that clearly.
 OF_CLASS, PER_SCORE = 5, 16
-#: At most one in this many of the features may be reported as a number of the samples; if there are
+#: Features read per feature that may be reported as a running number of the samples; if there are
 #: more, the features are ranks.
 PER_COUNT = 4
 
@@ -62,9 +62,10 @@ PER_COUNT = 4
 def warn_of_suspects(
     data: Any, source: AbstractSource, runs: Sequence[SelectionRun], results: Sequence[xr.Dataset]
 ) -> None:
-    """Warn of features at the top of rankings that are copies of the labels, or number samples.
+    """Warn of highly ranked features that copy the labels, number the samples, or mix units.
 
-    `source` was opened from `data`, and has the features of all runs.
+    `source` was opened from `data`, and has the features of all runs. `results` has one result per
+    run.
     """
     best, d = _best_of(results), source.n_features
     if source.dosages or not best.size or best[-1] >= d:
@@ -101,7 +102,7 @@ def _names_of(result: xr.Dataset, at: Index) -> Array | None:
 
 @dataclass(frozen=True, eq=False)
 class _Features:
-    """The best features of some runs, in memory.
+    """Some features of a source, in memory.
 
     Attributes
     ----------
@@ -112,7 +113,7 @@ class _Features:
     X : (m, c) float64
         Values of all samples, NaN where missing.
     n_features : int
-        Features of the source.
+        Number of features of the source.
     """
 
     at: Index
@@ -137,11 +138,11 @@ class _Features:
         return f"feature {self.at[i]}" if self.names is None else repr(str(self.names[i]))
 
     def subject(self, which: Sequence[int]) -> str:
-        """Subject of a sentence on features."""
+        """Subject of a sentence about the features at positions `which` of this object."""
         return f"{_capital(abbreviate(map(self.called, which), 3))}, among the best features,"
 
     def option(self, which: Sequence[int]) -> list[Any]:
-        """Values that an option takes for features: their names, or positions without names."""
+        """Names of the features at positions `which` for an option; positions without names."""
         if self.names is None:
             return [int(self.at[i]) for i in which]
         return [str(self.names[i]) for i in which]
@@ -150,7 +151,7 @@ class _Features:
 def _labels_again(
     data: Any, source: AbstractSource, runs: Sequence[SelectionRun], read: _Features
 ) -> Iterator[tuple[list[int], str]]:
-    """Yield features that are copies or codes of the labels of a run, with a message."""
+    """Yield positions in `read` of features that copy or encode labels, with a sentence each."""
     are_told = tells_all_leaks(data, source)  # whether opening the data reported exact copies
     for run in runs:
         if run.y is None or run.selector.label_kernel == "precomputed":
@@ -184,7 +185,10 @@ def _labels_again(
 def _sentences(
     read: _Features, units: list[int], ordered: list[int], codes: list[int]
 ) -> Iterator[tuple[list[int], str]]:
-    """Yield features that copy the labels by scale, by order or as codes, with a sentence each."""
+    """Yield each non-empty list with a sentence for a warning.
+
+    The lists contain features that copy the labels in other units, in order, or as class codes.
+    """
     if units:
         equals = "equals the labels" if len(units) == 1 else "equal the labels"
         yield units, f"{read.subject(units)} {equals}, perhaps in other units (|correlation| 1)."
@@ -201,7 +205,11 @@ def _sentences(
 
 
 def _nearly(read: _Features, bins: list[int], nearly: list[int]) -> Iterator[tuple[list[int], str]]:
-    """Yield features that are groups of the labels by size, or nearly their classes."""
+    """Yield each non-empty list with a sentence for a warning.
+
+    `bins` are features that divide numeric labels into groups by size, and `nearly` those that copy
+    classes with a few errors.
+    """
     if bins:
         divides = "divides" if len(bins) == 1 else "divide"
         sentence = f"{read.subject(bins)} {divides} the labels into groups of smaller and larger"
@@ -216,7 +224,7 @@ def _nearly(read: _Features, bins: list[int], nearly: list[int]) -> Iterator[tup
 
 
 def _scores(read: _Features, scores: list[int]) -> Iterator[tuple[list[int], str]]:
-    """Yield features that separate the classes of the labels by gaps, unless many do."""
+    """Yield features that separate the classes by wide gaps, with a sentence, unless many do."""
     if 0 < len(scores) <= max(1, read.at.size // PER_SCORE):
         separates, score = (
             ("separates", "a score or prediction that was")
@@ -275,7 +283,9 @@ def _never_falls(x: Float, y: Float) -> bool:
 
 
 def is_code(x: Float, y: Array, n_features: int) -> bool:
-    """Whether a feature x has one value per class of y (m,), each different, not by chance.
+    """Whether a feature x (m,) has one distinct value per class of y (m,).
+
+    A match that some of `n_features` features may have by chance does not count.
 
     >>> y = np.array(["case", "control"] * 20)
     >>> is_code(np.where(y == "case", 5.0, 7.0), y, 100), is_code(np.arange(40.0), y, 100)
@@ -295,7 +305,9 @@ def is_code(x: Float, y: Array, n_features: int) -> bool:
 
 
 def is_binned(x: Float, y: Array, n_features: int) -> bool:
-    """Whether the few values of a feature are groups of the numbers y (m,), ordered by size.
+    """Whether a feature x (m,) divides the numbers y (m,) into a few groups by size.
+
+    A division that some of `n_features` features may have by chance does not count.
 
     >>> y = np.arange(60.0) * 7 % 60
     >>> is_binned(y // 20, y, 1000), is_binned((y > 30) * 1.0, y, 1000), is_binned(y % 3, y, 1000)
@@ -316,7 +328,9 @@ def is_binned(x: Float, y: Array, n_features: int) -> bool:
 
 
 def is_nearly_code(x: Float, y: Array, n_features: int) -> bool:
-    """Whether a feature has one value per class of y (m,), except for a few samples.
+    """Whether a feature x (m,) has one value per class of y (m,), except for a few samples.
+
+    Agreement that some of `n_features` features may have by chance does not count.
 
     >>> y = np.arange(60) % 2
     >>> x = np.where(np.isin(np.arange(60), [3, 8]), 1 - y, y) * 2.0
@@ -342,7 +356,9 @@ def is_nearly_code(x: Float, y: Array, n_features: int) -> bool:
 
 
 def is_score(x: Float, y: Array, n_features: int) -> bool:
-    """Whether the classes of y (m,) are intervals of a feature x, far apart and not by chance.
+    """Whether the classes of y (m,) are intervals of a feature x (m,), separated by wide gaps.
+
+    A separation that some of `n_features` features may have by chance does not count.
 
     >>> y = np.arange(40) % 2
     >>> noise = np.sin(np.arange(40.0))
@@ -366,12 +382,12 @@ def is_score(x: Float, y: Array, n_features: int) -> bool:
 
 
 def _log_ways(sizes: Index) -> float:
-    """Logarithm of the number of assignments of samples to groups of these sizes."""
+    """Logarithm of the number of ways to assign samples to groups of these sizes."""
     return lgamma(float(sizes.sum()) + 1) - sum(lgamma(float(n) + 1) for n in sizes)
 
 
 def _row_numbers(read: _Features) -> Iterator[tuple[list[int], str]]:
-    """Yield features that are names or numbers of the samples, with a message."""
+    """Yield the features that look like row numbers or dates, with a sentence for a warning."""
     most = max(1, read.at.size // PER_COUNT)
     shape = len(read.X), read.n_features
     counting = counting_columns(read.X.__getitem__, shape, most)
@@ -391,7 +407,7 @@ def _row_numbers(read: _Features) -> Iterator[tuple[list[int], str]]:
 
 
 def _doubtful_values(read: _Features) -> Iterator[tuple[int, str]]:
-    """Yield features with values in two units, or with dates as numbers, with a message."""
+    """Yield each feature with values in two units, or dates as numbers, with a sentence."""
     for i, x in enumerate(read.X.T):
         unit, name = other_unit(x), "" if read.names is None else str(read.names[i])
         if said := unit.sentence if unit else about_dates(name, x):
@@ -403,7 +419,7 @@ def _capital(text: str) -> str:
 
 
 def _remedy(data: Any, option: Sequence[Any]) -> str:
-    """Message that explains how to exclude features."""
+    """Advice on how to exclude features; `option` holds their names or positions."""
     one = "it was" if len(option) == 1 else "they were"
     is_array = isinstance(data, np.ndarray | list | tuple)
     how = (

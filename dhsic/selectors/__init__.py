@@ -50,7 +50,7 @@ ESTIMATORS: Mapping[type[Any], type[Any]] = {
 
 
 def estimator_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]) -> Estimator:
-    """Create the estimator of a method with parameters by name."""
+    """Create the estimator of the method with this name; `given` are its parameters by name."""
     selector = selector_of(method, n_features_to_select, given)
     kind = ESTIMATORS.get(type(selector), type(selector))
     estimator: Estimator = kind(**selector.get_params(deep=False))
@@ -89,8 +89,8 @@ def select(
     target : str, list of str, array or None
         Labels; or the name of the variable of `data` that holds them (for a DataFrame or a table, a
         column, which is then not a feature), or several names; None with ``label_kernel="self"``.
-        With `per_target` also a mapping from names to labels. Times to an event that are censored
-        have the event as another field, or as `event`.
+        With `per_target` also a mapping from names to labels. For censored times to an event, pass
+        a structured array with the event as a second field, or pass `event`.
     method : str
         One of `METHODS`.
     n_features_to_select, **parameters
@@ -185,7 +185,9 @@ def select_many(
     sample_weight: Any = None,
     **parameters: Any,
 ) -> xr.Dataset:
-    """Select with several settings of a method, as `select` with each, in one reading of the data.
+    """Select features with each of several settings of a method, in one reading of the data.
+
+    The results are those of `select` with each setting.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Base class of all estimators: `fit`, and what scikit-learn asks of an estimator."""
+"""Base class of all estimators: `fit`, and the interface that scikit-learn requires."""
 
 from __future__ import annotations
 
@@ -63,9 +63,10 @@ class Estimator(Transformer, Selector):
             censored: a structured array with a boolean field (the event was observed) and a
             number, as in scikit-survival; or times, with `event`.
         covariates : (m, q) array, str or list of str, optional
-            Age, sex, principal components: their linear effect is regressed out of the labels. Real
-            labels are replaced by the residuals of a regression on them. Names of samples, id
-            columns and names of variables work as in `y`; text is treated as groups.
+            Covariates, such as age, sex and principal components, whose linear effect is regressed
+            out of the labels. Real labels are replaced by the residuals of a regression on the
+            covariates. Names of samples, id columns and names of variables work as in `y`; text is
+            treated as groups.
         feature_groups : (d,) array or str, optional
             Group of each feature (the gene of a variant), or the name of the variable of X that
             holds it: groups are removed or added as a whole, and `n_features_to_select` counts

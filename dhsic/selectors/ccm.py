@@ -12,10 +12,12 @@ class CCM(Estimator, ccm.CCM):
 
         ``minimise  tr Y' (G_w + n epsilon I)^{-1} Y,   0 <= w <= 1,   1'w <= n_features_to_select``
 
-    (eq. 17) by projected gradient; features are ranked by weight. Among about ten features it finds
-    interactions with fewer samples than HSIC needs. A step costs ``m^2 d + m^3``, and the result is
-    a local minimum: among tens of irrelevant features or more it usually misses interactions, so
-    run `BAHSIC` first. It finds main effects among thousands of features.
+    (eq. 17) by projected gradients. G_w (n, n) is the centred kernel matrix of the weighted
+    features for n samples, and Y are the centred labels. Features are ranked by weight. Among about
+    ten features, CCM finds interactions with fewer samples than HSIC needs. A step costs ``n^2 d +
+    n^3`` operations, and the result is a local minimum: among tens of irrelevant features or more,
+    CCM usually misses interactions, so run `BAHSIC` first. It finds main effects among thousands of
+    features.
 
     Parameters
     ----------
@@ -24,10 +26,10 @@ class CCM(Estimator, ccm.CCM):
     epsilon : float
         Regularisation; the paper uses 0.001 for classes and 0.1 for real labels.
     bandwidth : "median", "dimension" or float
-        Sigma of ``exp(-sigma ||x - x'||^2)`` on the unweighted features; ``"median"`` is that of
-        CCM 6.1, 1 over the median squared distance: their ``exp(-||x - x'||^2 / (2 s^2))`` has s
-        equal to the median distance over ``sqrt(2)``. That is twice the sigma of `BAHSIC` with this
-        name.
+        Sigma of ``exp(-sigma ||x - x'||^2)`` on the unweighted features. ``"median"`` is the rule
+        of CCM 6.1: 1 over the median squared distance, because in ``exp(-||x - x'||^2 / (2 s^2))``
+        of the paper, s is the median distance over ``sqrt(2)``. This is twice the sigma of
+        ``"median"`` in `BAHSIC`.
     label_kernel : str
         ``"auto"``: classes by the delta kernel (eq. 9), real values by the linear one (eq. 8).
     constraint : {"hard", "soft"}
@@ -42,8 +44,8 @@ class CCM(Estimator, ccm.CCM):
     lambda_1, lambda_2 : float
         Price of eq. 18 and weight of eq. 19.
     max_iterations, tol
-        Largest number of steps; and the projected gradient, relative to its first value, at which
-        descent stops.
+        Maximum number of steps; and norm of the projected gradient, relative to its first value, at
+        which descent stops.
     random_state : int
         Seed of the random features.
     standardize, missing, checkpoint, progress, runtime, n_jobs, memory_limit, stability

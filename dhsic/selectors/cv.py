@@ -23,9 +23,9 @@ from dhsic.selectors.bahsic import BAHSIC
 class BAHSICCV(SelectorMixin, BaseEstimator, metaclass=RenamingMeta):  # type: ignore[misc]  # scikit-learn is untyped
     """A selector whose number of features is chosen by cross-validation.
 
-    Features are ranked once in each fold, without the left-out samples; for every n, `estimator` is
-    fitted to the best n features and scored on the left-out samples. Then features are ranked on
-    all samples.
+    Features are ranked once in each fold, without the held-out samples; for every number n,
+    `estimator` is fitted to the best n features and scored on the held-out samples. Then features
+    are ranked on all samples.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class BAHSICCV(SelectorMixin, BaseEstimator, metaclass=RenamingMeta):  # type: i
 
     @property
     def feature_names_in_(self) -> Array:
-        """Names of the features at fit, if they have names."""
+        """Names of the features of X in `fit`, if they have names."""
         return np.asarray(self.selector_.feature_names_in_)
 
     @property
@@ -146,7 +146,7 @@ class BAHSICCV(SelectorMixin, BaseEstimator, metaclass=RenamingMeta):  # type: i
         return self.selector_.transform(X)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Put selected features back among all, as in `BAHSIC.inverse_transform`."""
+        """Put selected features back at their positions, as `BAHSIC.inverse_transform`."""
         check_is_fitted(self)
         return self.selector_.inverse_transform(X)
 

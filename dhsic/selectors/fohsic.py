@@ -7,10 +7,11 @@ from dhsic.selectors.base import Estimator
 class FOHSIC(Estimator, fohsic.FOHSIC):
     r"""Forward selection with HSIC (Song et al. 2012, JMLR 13, Algorithm 2).
 
-    Starting from no feature, each round adds the features with which the chosen ones depend most on
-    the labels. It is cheaper than `BAHSIC` for a few features of many, but does not find features
-    that act only together (XOR), because the first of them has no effect alone. Use it if features
-    have effects of their own and redundant ones should be left out.
+    Starting from no feature, each round adds the features with which the dependence between the
+    chosen features and the labels is largest. FOHSIC is cheaper than `BAHSIC` if few of many
+    features are selected, but does not find features that act only together (XOR), because the
+    first of them has no effect alone. Use it if features have effects of their own and redundant
+    features should be left out.
 
     Parameters
     ----------

@@ -7,9 +7,9 @@ from dhsic.selectors.base import Estimator
 class OnePass(Estimator, onepass.OnePass):
     r"""Ranking by a criterion of one feature at a time: the relatives of HSIC (JMLR section 6).
 
-    It reads the data once, however many features there are. It does not find features that act only
-    together; use it for a first look, as a comparison, or if one of these criteria is the standard
-    of a field.
+    The data are read once, however many features there are. Features that act only together are not
+    found. Use this method for a first look, as a comparison, or if one of its criteria is the
+    standard of a field.
 
     Parameters
     ----------

@@ -30,10 +30,10 @@ from dhsic.sources.views import RecodedSource, SubsetSource
 
 
 class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Scikit-learn transformer that selects features of data opened as at fit."""
+    """Scikit-learn transformer that opens data with the options of `fit` and selects features."""
 
     result_: xr.Dataset
-    support_: Mask  # of the features used
+    support_: Mask  # mask of the selected features, among the features used
     n_features_in_: int
     _filtered: Filtered
     #: Options with which data were opened at fit, and the sample axis found by the labels.
@@ -42,7 +42,7 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
 
     @cached_property
     def feature_names_in_(self) -> Array:
-        """Names of the features at fit, if they have names; they are read on first use."""
+        """Names of the features of X in `fit`, if they have names; they are read on first use."""
         result = vars(self).get("result_")
         if result is None or NAME not in result.coords:
             raise AttributeError(f"This {type(self).__name__} has no feature names.")
@@ -74,9 +74,9 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return source
 
     def _validated(self, X: Any, variable: str | None = None, *, reset: bool = True) -> Array:
-        """Validate X as scikit-learn does, with clear errors for data that NumPy cannot convert.
+        """Convert X to an array, validated by scikit-learn, with clear errors if this fails.
 
-        Without `reset`, X must have the features of fit, in number and name.
+        Without `reset`, X must have the number and names of the features of `fit`.
         """
         check_in_memory(X, variable)
         try:
@@ -93,7 +93,7 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
 
     @property
     def _used_features(self) -> Index:
-        """Positions of the features used, among those of X at fit."""
+        """Positions of the features used, after filters, among the features of X in `fit`."""
         kept_features = self._filtered.features
         return np.arange(self.n_features_in_) if kept_features is None else kept_features
 
@@ -105,7 +105,9 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return mask
 
     def transform(self, X: Any) -> Any:
-        """Select features of X, in their original order, samples first; lazy data stay lazy.
+        """Return the selected features of X in their original order, samples first.
+
+        Lazy data stay lazy.
 
         Parameters
         ----------
@@ -115,9 +117,10 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         Returns
         -------
         (m, k) array
-            The kind of X: an array, a lazy dask array, a DataArray, a sparse matrix, AnnData; for a
-            path, URL, Dataset or Zarr a lazy DataArray, opened as at fit, with all samples. Values
-            are passed on unchanged, including missing codes, which are NaN for paths and Datasets.
+            The same type as X: an array, a lazy dask array, a DataArray, a sparse matrix, AnnData.
+            For a path, URL, Dataset or Zarr array or group, a lazy DataArray with all samples,
+            opened with the options of `fit`, in which missing values are NaN. Values of the other
+            types are unchanged, including missing codes.
         """
         check_is_fitted(self)
         if may_be_mixed(X, self._opening) and hasattr(self, "feature_names_in_"):
@@ -151,7 +154,8 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         Parameters
         ----------
         X : (m, k) array
-            As from `transform`: a matrix in memory, of dask, sparse, or a DataArray.
+            Selected features, as returned by `transform`: a NumPy, dask or sparse matrix, or a
+            DataArray.
 
         Returns
         -------
@@ -162,7 +166,7 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
 
 
 def _is_array_like(X: Any) -> bool:
-    """Whether scikit-learn may validate X; its validation would load lazy data."""
+    """Whether X is validated by scikit-learn, which would load lazy data into memory."""
     lazy = (str, Path, xr.DataArray, xr.Dataset, AbstractSource)
     module = type(X).__module__.split(".")[0]
     is_lazy = isinstance(X, lazy) or module in ("dask", "zarr")

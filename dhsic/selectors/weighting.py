@@ -9,9 +9,9 @@ class FeatureWeighting(Estimator, weighting.FeatureWeighting):
 
         ``maximise  HSIC(w) - penalty sum_j (1 - exp(-steepness w_j)),   w >= 0``
 
-    (eq. 32 and 33) by the convex-concave procedure (ICML appendix 5): the number of nonzero weights
-    follows from the price. The papers found it inferior to backward elimination as a ranking; use
-    it for sparse weights.
+    (eq. 32 and 33) by the convex-concave procedure (ICML appendix 5): the price (`penalty`)
+    controls the number of nonzero weights. The papers found the ranking inferior to that of
+    backward elimination; use this method for sparse weights.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class FeatureWeighting(Estimator, weighting.FeatureWeighting):
     label_kernel : str
         As in `BAHSIC`.
     max_iterations, tol
-        Number of outer steps, at most, and the relative change of weights at which they stop.
+        Maximum number of outer steps; and relative change of the weights at which they stop.
     random_state : int
         Seed of a random start.
     standardize, missing, checkpoint, progress, runtime, n_jobs, memory_limit, stability

@@ -64,7 +64,8 @@ def simulate_genotypes(
         Size of the data. Memory is bounded by a few chunks for any number of variants.
     n_causal, n_pairs : int
         Number of common variants with an additive effect, and of pairs of variants that act only
-        through their product. Every term explains the same share of the trait.
+        through their product. Every variant or pair explains the same fraction of the trait's
+        variance.
     n_populations : int
         Number of populations of the samples; Fst is about 0.05.
     missing : float
@@ -153,7 +154,10 @@ class Places:
 
 
 def _place(n_variants: int, contigs: int, seed: int) -> Places:
-    """Divide the variants into contigs of whole segments, so that linkage never spans contigs."""
+    """Assign a contig and a position to each variant.
+
+    Contigs consist of whole segments (see `haplotypes`), so linkage never spans contigs.
+    """
     n_segments = -(-n_variants // SEGMENT)
     n_contigs = min(contigs, n_segments)
     edges = np.linspace(0, n_segments, n_contigs + 1).astype(int) * SEGMENT
@@ -203,7 +207,7 @@ def _write_calls(
     layout: Layout,
     on_block: Callable[[int], object] | None,
 ) -> None:
-    """Simulate, encode and write chunks on a few threads; each task is a stretch of chunks."""
+    """Simulate genotypes, and write them in chunks of `width` variants on a few threads."""
     n_axes, name = (3, "call_genotype") if layout == "vcz" else (2, "dosage")
     array = create_array(
         group,
@@ -214,8 +218,8 @@ def _write_calls(
         dims=("variants", "samples", "ploidy")[:n_axes],
     )
 
-    # A stretch is at least one segment; otherwise, with narrower chunks, the same segment would be
-    # simulated several times.
+    # A task writes a range of variants of at least one segment; otherwise, with narrower chunks,
+    # the same segment would be simulated several times.
     stretch = width * max(1, SEGMENT // width)
 
     def write(start: int) -> int:

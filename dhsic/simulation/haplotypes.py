@@ -1,4 +1,4 @@
-"""Simulated genotypes with linkage and population structure; any range can be simulated separately.
+"""Simulated genotypes with linkage and population structure, for any range of variants.
 
 Each population has `FOUNDERS` founder haplotypes. The alleles along a founder are a Gaussian AR(1)
 process with a threshold that gives the allele frequency of each variant. So neighbouring variants
@@ -6,9 +6,10 @@ are linked, and linkage decays with distance. Allele frequencies of the populati
 common ancestor (Balding and Nichols 1995). A haplotype of a sample copies one founder of its
 population over some distance, then another (Li and Stephens 2003).
 
-Variants are simulated in segments of 512, each with its own seed, and called in tracts of 32. So
-the genotypes of a variant depend only on the seed and on its index, not on the division of the
-variants into blocks. Linkage ends at the end of a segment, as at a strong recombination hotspot.
+Variants are simulated in segments of 512, each with its own seed, and copied from founders in
+tracts of 32. So the genotypes of a variant depend only on the seed and on its index, not on the
+division of the variants into blocks. Linkage ends at the end of a segment, as at a strong
+recombination hotspot.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ class Cohort:
 
 
 class Haplotypes:
-    """Simulates genotypes of a cohort.
+    """Simulator of the genotypes of a cohort.
 
-    The last segment is cached, so variants should be read in order, by one thread per object.
+    The last segment is cached, so variants should be requested in order, by one thread per object.
     """
 
     def __init__(self, cohort: Cohort) -> None:
@@ -77,7 +78,10 @@ class Haplotypes:
         self._founders, self._copied = np.empty((0, 0), np.int8), np.empty((0, 0), np.int16)
 
     def genotypes(self, start: int, stop: int, *, complete: bool = False) -> Calls:
-        """Calls (c, m, 2) of variants start:stop; -1 if missing. `complete`: no missing calls."""
+        """Alleles (c, m, 2) of c variants, start to stop, 0 or 1; -1 if missing.
+
+        With `complete`, no calls are missing.
+        """
         first, last = start // TRACT, -(-stop // TRACT)
         calls = np.empty(((last - first) * TRACT, 2 * self.cohort.n_samples), np.int8)
         for tract in range(first, last):
@@ -95,7 +99,10 @@ class Haplotypes:
         return selected.reshape(stop - start, self.cohort.n_samples, 2)
 
     def dosage(self, start: int, stop: int, *, complete: bool = False) -> Calls:
-        """Number of alternative alleles (c, m) of variants start:stop: 0, 1, 2; -1 if missing."""
+        """Dosages (c, m) of c variants, start to stop: 0, 1 or 2; -1 if missing.
+
+        With `complete`, no calls are missing.
+        """
         calls = self.genotypes(start, stop, complete=complete)
         # Either both alleles are missing or none, so the sum is -2 if a call is missing.
         total: Calls = calls[..., 0] + calls[..., 1]
@@ -103,10 +110,10 @@ class Haplotypes:
 
 
 def _draw_segment(cohort: Cohort, index: int) -> tuple[Calls, NDArray[np.int16]]:
-    """Simulate a segment of 512 variants: founders, and the founder that each haplotype copies.
+    """Simulate a segment: alleles of the founders, and the founder that each haplotype copies.
 
-    The alleles of founders are (SEGMENT, populations * FOUNDERS), 0 or 1. The indices of copied
-    founders are (SEGMENT / TRACT, 2m).
+    The alleles of founders are 0 or 1, (SEGMENT, populations * FOUNDERS). The index of the copied
+    founder in each tract is (SEGMENT / TRACT, 2m), for two haplotypes of each of m samples.
     """
     rng = generator(cohort.seed, 1, index)
     frequencies = _drifted_frequencies(rng, cohort.n_populations)  # (SEGMENT, populations)

@@ -1,9 +1,9 @@
 """The truth of a simulation: the causal variants and their effects.
 
-The trait is a standardised liability: the sum of additive effects of common variants, products of
-pairs of common variants, and noise. The marginal effects of both variants are regressed out of each
-product. So a method that tests one variant at a time, or only linear dependence, cannot find a
-pair.
+The trait is a standardised liability: the sum of additive effects of common variants, of products
+of pairs of common variants, and of noise. The marginal effects of both variants are regressed out
+of each product. So a method that tests one variant at a time, or only linear dependence, cannot
+find a pair.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMMON = 0.2  # causal variants have at least this minor allele frequency
 class Truth:
     """The causal variants of a simulated store: one array element per variant.
 
-    Fields are columns of the table.
+    The fields are the columns of the truth table.
     """
 
     variant_index: Index  # position in the store
@@ -70,7 +70,10 @@ def read_truth(path: str | Path) -> Truth:
 
 @dataclass(frozen=True, slots=True)
 class TraitPlan:
-    """Simulation plan: numbers of causal variants by kind, and variance shares of the trait."""
+    """Parameters of the simulated trait: numbers of causal variants, and fractions of variance.
+
+    They are those of `simulate_genotypes`.
+    """
 
     n_causal: int
     n_pairs: int
@@ -95,7 +98,7 @@ class TraitPlan:
         return self.n_causal + 2 * self.n_pairs
 
     def check_room(self, n_variants: int) -> None:
-        """Reject a number of variants for which causal variants would be too close together."""
+        """Reject a number of variants with which causal variants would be too close together."""
         least = max(1, 8 * self.n_sites)
         if n_variants < least:
             raise InputError(
@@ -115,7 +118,7 @@ class Planted:
 
 
 def plant(cohort: Cohort, n_variants: int, plan: TraitPlan) -> Planted:
-    """Choose common variants that are far from each other, and compute the liability from them."""
+    """Choose causal variants, common and far from each other, and simulate the liability."""
     rng = generator(cohort.seed, 3)
     site, dosage = _choose_sites(Haplotypes(cohort), n_variants, plan.n_sites, rng)
     order = rng.permutation(plan.n_sites)
@@ -140,9 +143,10 @@ def plant(cohort: Cohort, n_variants: int, plan: TraitPlan) -> Planted:
 def _choose_sites(
     haplotypes: Haplotypes, n_variants: int, n_sites: int, rng: np.random.Generator
 ) -> tuple[Index, Float]:
-    """Choose one common variant in the middle half of each of `n_sites` equal stretches.
+    """Choose `n_sites` common variants; return their positions (n,) and dosages (n, m).
 
-    Returns positions and dosages.
+    All variants are divided into `n_sites` ranges of equal length. One variant is chosen in the
+    middle half of each range.
     """
     sites, dosages = [], []
     for low, high in pairwise(np.linspace(0, n_variants, n_sites + 1)):
@@ -162,7 +166,10 @@ def _choose_sites(
 
 
 def _terms(dosage: Float, n_causal: int) -> Float:
-    """Standardised terms of the liability, (n_causal + n_pairs, m)."""
+    """Standardised terms of the liability, (n_causal + n_pairs, m), from dosages (k, m).
+
+    The terms are additive variants, then products of pairs.
+    """
     x = _standardised(dosage)
     products = []
     for a, b in zip(x[n_causal::2], x[n_causal + 1 :: 2], strict=True):

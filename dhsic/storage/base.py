@@ -38,7 +38,7 @@ class AbstractStore(ABC):
     """Durable store of named files; names may contain slashes."""
 
     path: Path | str  # folder or URL
-    #: Factor by which polls are rarer than in a local folder.
+    #: Factor by which the store is polled less often than a local folder.
     rarer: int = 1
 
     @abstractmethod
@@ -62,7 +62,7 @@ class AbstractStore(ABC):
         """Read the file of this name; None if it does not exist."""
 
     def read(self, name: str) -> bytes:
-        """Read the content of a file; FileNotFoundError if it does not exist."""
+        """Return the content of a file; raise FileNotFoundError if it does not exist."""
         entry = self.get(name)
         if entry is None:
             raise FileNotFoundError(f"{self.path}/{name} does not exist")
@@ -70,11 +70,11 @@ class AbstractStore(ABC):
 
     @abstractmethod
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Read the contents of files, by name; files that do not exist are omitted."""
+        """Return the contents of files, by name; files that do not exist are omitted."""
 
     @abstractmethod
     def write(self, name: str, data: bytes, *, sync: bool = True) -> None:
-        """Replace a file atomically; return when the file is durable.
+        """Write or replace a file atomically; return when the file is durable.
 
         Without `sync` the call is faster, but the file may be lost if the machine crashes.
         """
@@ -83,10 +83,10 @@ class AbstractStore(ABC):
     def write_node(
         self, name: str, files: Mapping[str, bytes], confirm: Callable[[], object]
     ) -> None:
-        """Write files below a name, replacing any that an interrupted run left there.
+        """Write files below a name, and replace files that an interrupted run left there.
 
-        `confirm` raises LostError if this process has lost the lock, so that it does not overwrite
-        files of its successor.
+        `confirm` raises LostError if this process has lost the lock, so that files of the process
+        that took over are not overwritten.
         """
 
     @abstractmethod
@@ -94,8 +94,9 @@ class AbstractStore(ABC):
         """Replace version `tag` of a file by `data`; return the tag of the new version.
 
         `tag` was returned by the last `get` or `replace`; None means that the file does not exist
-        yet. Only the holder of the lock may call this. In a folder, the operating system guarantees
-        a single holder; an object store raises LostError if another process has taken over.
+        yet. Only the holder of the lock may call this method. In a folder, the operating system
+        guarantees a single holder; an object store raises LostError if another process has taken
+        over.
         """
 
     @abstractmethod

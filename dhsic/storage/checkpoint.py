@@ -1,10 +1,10 @@
 """`Checkpoint`: the state of a run, stored after every round; a crash loses at most one round.
 
-It is a Zarr v3 group in a folder or at a URL of an object store, with a single writer::
+A checkpoint is a Zarr v3 group in a folder or at a URL of an object store, with a single writer::
 
     run.dhsic/
-      zarr.json       identity of the run, number of the last round; replaced atomically, last
-      start/          features: S before the first round; checksums: one per feature of the data
+      zarr.json       root: identity of the run, number of the last round; replaced atomically, last
+      start/          features: candidates before the first round; checksums: one per feature
       rounds/000001/  features, scores: those removed in the round; its record in the attributes
       lock            lock of the process that writes; in an object store a lease
 
@@ -86,7 +86,7 @@ class Checkpoint:
         self.lock = lock_of(self.store, LOCK)
         self._root: Root | None = None
         self._tag: Tag | None = None  # version of the stored root
-        self._digest = ""  # of the last round; part of the next digest
+        self._digest = ""  # digest of the last round, which is part of the next digest
         #: Arrays that `save` stored with the round whose state `begin` returned.
         self.arrays: Mapping[str, Array] = {}
 
@@ -116,7 +116,7 @@ class Checkpoint:
             raise
 
     def _make(self) -> None:
-        """Create the folder if necessary; CheckpointError if it contains other files."""
+        """Create the folder if necessary; raise CheckpointError if it contains other files."""
         self._is_own = self.store.make()
         if self.store.has(ROOT):
             return
@@ -162,10 +162,10 @@ class Checkpoint:
         return recovered.state
 
     def _claimed(self, identity: Mapping[str, Any]) -> Root | None:
-        """Read and rewrite the root of the stored run; None if there is none.
+        """Read, check and rewrite the root of the stored run; None if no run is stored.
 
         A previous holder of the lock may not know yet that it has lost the lock. After the root is
-        rewritten, that process cannot write it any more.
+        rewritten, that process cannot write the root any more.
         """
         while True:
             entry = self.store.get(ROOT)
@@ -205,10 +205,10 @@ class Checkpoint:
         held: Mapping[str, Array],
         more: Mapping[str, Array],
     ) -> None:
-        """Write the node of a state, with all of its arrays, then update the root.
+        """Write the Zarr node of a state, then make the root refer to the node.
 
-        `about` are the attributes of the node, `held` and `more` its arrays. The digest of the node
-        covers the texts `covered` and all arrays.
+        `about` are the attributes of the node, and `held` and `more` its arrays. The digest of the
+        node covers the texts `covered` and all arrays.
         """
         names = {name: sha(values) for name, values in more.items()}
         digest = digest_of(names, *covered, *held.values())
@@ -220,8 +220,8 @@ class Checkpoint:
     def check_data(self, checksums: Array) -> None:
         """Raise CheckpointError if values of features have changed since the run began.
 
-        `checksums` (d,) int64 has one entry per feature, see `dhsic.sources.views`. Nothing is
-        checked if the checkpoint has no checksums.
+        `checksums` (d,) int64 are those of the present values, one per feature, see
+        `dhsic.sources.views`. Nothing is checked if the checkpoint has no checksums.
         """
         stored_checksums = read_checksums(self.store) if self._writable().last_round >= 0 else None
         if stored_checksums is None:

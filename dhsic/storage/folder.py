@@ -40,7 +40,7 @@ def _aside(path: Path) -> Path:
 
 @contextmanager
 def replacing(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
-    """Open a temporary file that replaces `path` when the block ends without an error.
+    """Context that yields a temporary file, which replaces `path` at the end if no error occurred.
 
     After a crash `path` has either the old content or the new. Without `sync` the new content is
     not flushed to disk, and may be lost if the machine crashes.
@@ -72,7 +72,7 @@ class FileStore(AbstractStore):
         return self.path.is_dir()
 
     def make(self) -> bool:
-        """Create the folder, and also its parent if its grandparent exists."""
+        """Create the folder, and its parent if necessary, but not its grandparent."""
         check_place(self.path, "The checkpoint", CheckpointError)
         is_new = not self.path.exists()
         try:
@@ -91,7 +91,13 @@ class FileStore(AbstractStore):
         return (self.path / name).exists()
 
     def get(self, name: str) -> StoredFile | None:
-        """Read the file of this name; OSError for a pipe or a device, whose data may never end."""
+        """Read the file of this name; None if it does not exist.
+
+        Raises
+        ------
+        OSError
+            The name is that of a pipe or a device, whose data may never end.
+        """
         path = self.path / name
         try:
             with open(path, "rb", opener=_unblocked) as file:  # Path.open has no opener
@@ -142,7 +148,7 @@ class FileStore(AbstractStore):
             _sync_folder(changed)
 
     def replace(self, name: str, data: bytes, tag: Tag | None) -> Tag:
-        """Replace a file; CheckpointError if the folder was removed."""
+        """Replace a file; raise CheckpointError if the folder was removed."""
         try:
             with replacing(self.path / name) as file:
                 file.write(data)

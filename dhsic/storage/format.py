@@ -1,7 +1,8 @@
 """Format of a checkpoint: Zarr nodes as named files of bytes, the root, and the chain of rounds.
 
-The root identifies the run and the last completed round. The digest of every round covers the
-digest of the round before, so the rounds form a chain. It is read up to the first damaged round.
+The root is the file `zarr.json` that identifies the run and the last completed round. The digest of
+every round covers the digest of the round before, so the rounds form a chain. The chain is read up
+to the first damaged round.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _plain(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a copy of a value (dicts, lists, NumPy scalars, ...) as JSON would restore it."""
+    """Return a value (dicts, lists, NumPy scalars, ...) as it would be read back from JSON."""
     return json.loads(json.dumps(value, default=_plain))
 
 
@@ -80,7 +81,7 @@ def encode(attributes: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[s
 
 
 def _node(kind: str, attributes: Any, **about: Any) -> bytes:
-    """Encode the metadata file of a Zarr node; `about` holds entries beyond the attributes."""
+    """Encode the metadata file of a Zarr node; `about` are its entries besides the attributes."""
     node = {"zarr_format": 3, "node_type": kind, "attributes": attributes, **about}
     return json.dumps(node, indent=1).encode()
 
@@ -88,7 +89,11 @@ def _node(kind: str, attributes: Any, **about: Any) -> bytes:
 def decode(
     files: Mapping[str, bytes], node: str, arrays: Iterable[str] = ()
 ) -> tuple[dict[str, Any], list[Array]]:
-    """Read the attributes and some arrays of a Zarr node; damaged files raise various errors."""
+    """Decode the attributes and some arrays of a Zarr node; damaged files raise various errors.
+
+    `files` are file contents by name, `node` is the name of the node, and `arrays` those of the
+    arrays.
+    """
     array_names = list(arrays)
     for meta in (META, *(f"{name}/{META}" for name in array_names)):
         if f"{node}/{meta}" not in files:
@@ -99,7 +104,7 @@ def decode(
 
 
 def names_of(node: str, *arrays: str) -> list[str]:
-    """List the files of a node with these arrays (an empty array has no chunk file)."""
+    """Names of the files of a Zarr node with these arrays; an empty array has no file ``0``."""
     parts = [META, *(f"{array}/{part}" for array in arrays for part in (META, "0"))]
     return [f"{node}/{part}" for part in parts]
 
@@ -126,7 +131,7 @@ def sha(*parts: str | Array) -> str:
 
 
 def digest_of(names: Mapping[str, str], *parts: str | Array) -> str:
-    """Compute the digest of a node from its texts and from the digests of its arrays, by name."""
+    """Digest of a node from its texts and arrays (`parts`) and from `names`, digests by name."""
     return sha(*parts, *([canonical(names)] if names else []))
 
 
@@ -146,7 +151,7 @@ DIGESTS = {
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Content of the root `zarr.json`; `last_round` is -1 until the start state is stored."""
+    """Content of the root `zarr.json`; `last_round` is -1 until the first state is stored."""
 
     identity: Mapping[str, Any]
     job: Any
@@ -155,14 +160,14 @@ class Root:
     format: int = FORMAT
 
     def encode(self) -> bytes:
-        """Encode the file; a random token ensures that no two writes are equal."""
+        """Encode the root as the content of its file; a random token makes every write unique."""
         content = {name: getattr(self, name) for name in self.__slots__}
         content["sha256"] = sha(canonical(content))
         return _node("group", {KEY: content, "dhsic_write": secrets.token_hex(8)})
 
     @classmethod
     def read(cls, store: AbstractStore) -> Root:
-        """Read the root of a checkpoint; CheckpointError if it does not exist or is damaged."""
+        """Read the root of a checkpoint; raise CheckpointError if it is missing or damaged."""
         try:
             data = store.read(ROOT)
         except OSError as error:
@@ -175,7 +180,7 @@ class Root:
 
     @classmethod
     def of(cls, data: bytes, path: Path | str) -> Root:
-        """Parse the root of the checkpoint at `path`; CheckpointError if it is damaged."""
+        """Parse the root of the checkpoint at `path`; raise CheckpointError if it is damaged."""
         content = _content(data, path)
         try:
             version = int(content["format"])
@@ -218,7 +223,13 @@ class Root:
 
 
 def _content(data: bytes, path: Path | str) -> dict[str, Any]:
-    """Parse dhsic's attributes of the root; CheckpointError if it is not that of a checkpoint."""
+    """Parse the file of a root, and return dhsic's entry of its attributes.
+
+    Raises
+    ------
+    CheckpointError
+        The file is damaged, or is not the root of a checkpoint.
+    """
     try:
         node = json.loads(data)
     except ValueError as error:
@@ -281,7 +292,10 @@ class Round:
 
 
 def recover(store: AbstractStore, root: Root) -> Round | None:
-    """Return the last round that is undamaged, like all rounds before it; None before the start."""
+    """Return the last round that can be resumed: neither it nor any earlier round is damaged.
+
+    None if the state before the first round is not stored yet.
+    """
     if root.last_round < 0:
         return None
     numbers = range(1, root.last_round + 1)
@@ -340,7 +354,7 @@ def _read_round(files: Mapping[str, bytes], number: int, previous: Round) -> Rou
 
 
 def _arrays(store: AbstractStore, node: str, digests: Mapping[str, str]) -> dict[str, Array]:
-    """Read the arrays of a node and check them against `digests`, both by name."""
+    """Read the arrays of a node, by name, and check them against `digests`, by name."""
     if not digests:
         return {}
     if not all(name.isidentifier() for name in digests):

@@ -1,11 +1,11 @@
 """Write locks: one process at a time may write to a store.
 
-In a folder the operating system holds the lock. An object store does not notice that a process has
-died, so the lock is a lease: an object that its holder rewrites every few seconds. A process that
-sees it unchanged for the duration of a lease takes it over. Clocks of different machines are not
-compared, because the waiting process measures the time itself. A holder that was only paused or
-disconnected notices the loss at its next write, which succeeds only if the stored version is the
-one that it wrote last.
+In a folder, the lock is one of the operating system. An object store does not notice that a process
+has died, so its lock is a lease: an object that its holder rewrites every few seconds. A process
+that sees the object unchanged for the duration of a lease takes the lock over. Clocks of different
+machines are not compared, because the waiting process measures the time itself. A holder that was
+only paused or disconnected notices the loss at its next write, which succeeds only if the stored
+version is the one that it wrote last.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class AbstractLock(ABC):
 
     @abstractmethod
     def take(self) -> None:
-        """Take the lock; CheckpointError names the holder if another process has it."""
+        """Take the lock; raise CheckpointError, which names the holder, if it is not free."""
 
     @abstractmethod
     def release(self) -> None:
@@ -80,8 +80,8 @@ def written_by(holder: str, path: Path | str) -> CheckpointError:
 class FileLock(AbstractLock):
     """Write lock of a folder: an advisory lock on a file.
 
-    The operating system releases it when its holder dies for any reason, even if another process
-    has the same PID by then. The file contains the PID and host only for the error message.
+    The operating system releases the lock when its holder dies for any reason. The file contains
+    the PID and host only for error messages, so a PID that is used again does no harm.
     """
 
     def __init__(self, path: Path) -> None:
@@ -187,7 +187,7 @@ def process_name(pid: int) -> str:
 
 
 class Lease(AbstractLock):
-    """Write lock of an object store: a lease, which is an object called `name`."""
+    """Write lock of an object store: a lease, stored as the object `name`."""
 
     def __init__(self, url: str, name: str) -> None:
         self._name = name
@@ -237,7 +237,10 @@ class Lease(AbstractLock):
         threading.Thread(target=self._live, name="dhsic-lease", daemon=True).start()
 
     def _written(self, tag: Tag | None) -> Tag | None:
-        """Replace version `tag` by our lease; return its tag, or None if the version differs."""
+        """Write our lease over version `tag` of the object; return the new version's tag.
+
+        Returns None, and writes nothing, if the object has another version.
+        """
         before, self._heard = self._heard, now()
         self._said = replace(self._said, beat=self._said.beat + 1)
         try:
@@ -247,7 +250,10 @@ class Lease(AbstractLock):
             raise
 
     def _watched(self, found: StoredFile) -> Tag | None:
-        """Wait until a lease is free or expired; return its tag, or None if it was deleted."""
+        """Wait until the lease `found` is free or expired; return the tag of its last version.
+
+        Returns None if the object was deleted.
+        """
         word = LeaseContent.of(found)
         if word.is_free or word.is_dead or _age(found) > SKEW + word.seconds:
             return found.tag
@@ -270,7 +276,7 @@ class Lease(AbstractLock):
         return found.tag
 
     def _check_store(self) -> None:
-        """Raise CheckpointError if the store ignores conditions of writes.
+        """Raise CheckpointError if the store does not support conditional writes.
 
         Such a store cannot guarantee that there is a single writer.
         """
@@ -353,7 +359,7 @@ class LeaseContent:
 
     @classmethod
     def of(cls, found: StoredFile | None) -> LeaseContent:
-        """Parse a lease object; None gives a free lease, damaged content a held one."""
+        """Parse a lease object; None counts as a free lease, and damaged content as a held one."""
         if found is None:
             return cls()
         try:
@@ -369,7 +375,7 @@ class LeaseContent:
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody has the lease."""
+        """Whether no process holds the lease."""
         return not self.lease
 
     @property
@@ -384,5 +390,5 @@ class LeaseContent:
 
 
 def _age(found: StoredFile) -> float:
-    """Seconds since an object was written: present time by our clock, write time by the store's."""
+    """Age of a stored object in seconds: our clock minus the store's time of writing."""
     return (datetime.now(UTC) - found.modified).total_seconds()

@@ -2,7 +2,7 @@
 
 Writing one object is atomic. If the response to a conditional write is lost and the request is
 repeated, the stored content shows whether the first request succeeded. This requires that no two
-writers ever write the same bytes conditionally; random tokens in the contents ensure it.
+conditional writes have the same bytes, which random tokens in the contents ensure.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ TRIES = 4
 class ObjectStore(AbstractStore):
     """Store of the objects below a URL.
 
-    The name of an object is the rest of its key; "" names the object at the URL itself. Requests
-    are retried for `patience` seconds (default: `PATIENCE` of `dhsic.object_store`).
+    The name of an object is the part of its key after the URL; "" is the object at the URL itself.
+    Requests are retried for `patience` seconds (default: `PATIENCE` of `dhsic.object_store`).
     """
 
     path: str
@@ -54,7 +54,7 @@ class ObjectStore(AbstractStore):
         return {name for name in self._top() if not name.startswith(MOMENTARY)}
 
     def _top(self) -> set[str]:
-        """Names of all objects, each cut at its first slash."""
+        """Top-level names below the URL: names of all objects, cut at the first slash."""
         with self._translate_errors() as obstore:
             listing = obstore.list_with_delimiter(self._bucket, self._prefix)
         keys = [*listing["common_prefixes"], *(meta["path"] for meta in listing["objects"])]
@@ -90,7 +90,7 @@ class ObjectStore(AbstractStore):
         return {name: entry.data for name, entry in entries if entry is not None}
 
     def write(self, name: str, data: bytes | Path, *, sync: bool = True) -> None:
-        """Write an object whether or not it exists; `data` is bytes or a file to upload."""
+        """Write or replace an object; `data` is its content, or the path of a file to upload."""
         with self._translate_errors() as obstore:
             obstore.put(self._bucket, self._key(name), data)
 
@@ -101,7 +101,7 @@ class ObjectStore(AbstractStore):
     def write_node(
         self, name: str, files: Mapping[str, bytes], confirm: Callable[[], object]
     ) -> None:
-        """Write objects concurrently; existing ones, left by an interrupted run, are replaced.
+        """Write objects concurrently; those that an interrupted run left are replaced.
 
         `confirm` checks the lease after the version of an existing object was read and before this
         version is replaced. So an object of a process that has taken over is never overwritten.
@@ -171,7 +171,10 @@ class ObjectStore(AbstractStore):
 
     @contextmanager
     def _translate_errors(self) -> Iterator[Any]:
-        """Yield `obstore`; convert its errors to those of dhsic, except for conditional writes."""
+        """Context that yields the module `obstore`, and converts its errors to errors of dhsic.
+
+        Errors of refused conditional writes are not converted.
+        """
         obstore = load_obstore()
         exceptions = obstore.exceptions
         try:
@@ -185,12 +188,12 @@ class ObjectStore(AbstractStore):
 
 
 def _tag(of: Mapping[str, Any]) -> Tag:
-    """Return the tag (ETag or version) of an object's version, from the store's response `of`."""
+    """Version tag of an object (ETag, version, or both) from the response `of` of the store."""
     return {name: str(of[name]) for name in ("e_tag", "version") if of.get(name) is not None}
 
 
 def _at_once(function: Callable[[str], Any], names: Iterable[str]) -> list[Any]:
-    """Map a function over names, on several threads; the first error is raised."""
+    """Results of a function for each of several names, computed on several threads."""
     name_list = list(names)
     if len(name_list) < 2:
         return list(map(function, name_list))
