@@ -240,7 +240,10 @@ class AbstractSource(ABC):
 
     @abstractmethod
     def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
-        """Return a hex digest of shape, dtype, layout, names, and values of `n_chunks` chunks."""
+        """Return a hex digest of shape, dtype, layout, names and the values of some chunks.
+
+        `n_chunks` is the maximum number of chunks that are read.
+        """
 
     @final
     def feature_names(self) -> Array | None:

@@ -231,7 +231,7 @@ class BgenFile:
         return data
 
     def damaged(self, number: int, why: str) -> DataError:
-        """Return the error for damage at variant `number`; `why` is the verb of its message."""
+        """Return the error for damage at variant `number`; `why` says what the file does there."""
         return DataError(
             f"{self.path} {why} in variant {number:,} of {self.header.n_variants:,}. It is damaged "
             "or incomplete: restore it."
@@ -292,7 +292,7 @@ class BgenFile:
         return named.get(SEX.lower())
 
     def variables(self) -> dict[str, Array]:
-        """Return the columns of the .sample file except the ids, as text (m,) each, by name."""
+        """Return the variables in the .sample file, without ids, as text (m,) each, by name."""
         return {} if self.samples is None else self.samples.variables
 
     def _embedded_ids(self) -> Array | None:

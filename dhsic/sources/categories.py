@@ -1,4 +1,4 @@
-"""Categories beside numbers: columns of levels, their codes, and the indicators of their levels.
+"""Categorical features among numbers: their levels, the codes of these, and indicators.
 
 A source with categories has one feature per column, as users see it. The values of a categorical
 feature are codes: level k is ``k + 1/2``, which no check of whole numbers mistakes for a genotype
@@ -210,7 +210,7 @@ def numbers_of(source: AbstractSource) -> Index:
 
 
 def codes_at(source: AbstractSource, feature: int, rows: Index | None) -> Index:
-    """Return the number of each sample's level in a categorical feature, (m,); -1 if missing."""
+    """Return the number, from 0, of each sample's level in a feature, (m,); -1 if missing."""
     (values,) = source.read_columns(Block(0, feature, feature + 1), np.zeros(1, np.int64), rows)
     return np.where(np.isnan(values), -1.0, values - FIRST).astype(np.int64)
 
@@ -257,9 +257,9 @@ def one_hot_sentence(source: AbstractSource) -> str:
 
 
 def _are_one_hot(source: AbstractSource, places: list[int]) -> bool:
-    """Whether features are 0 or 1, and exactly one of them is 1 in each sample.
+    """Whether features are 0 or 1, and exactly one is 1 in each sample.
 
-    Samples in which one of them is missing do not count.
+    Samples in which one of the features is missing are ignored.
     """
     total = np.zeros(source.n_samples)
     for j in places:

@@ -235,7 +235,7 @@ class TextBudget:
         self.left = text_bytes(n)
 
     def looked_at(self, n: int, data: Any) -> Any:
-        """Check encoded texts and subtract their bytes from the budget; return them unchanged.
+        """Check encoded texts, subtract their bytes from the budget, and return `data` unchanged.
 
         It raises ValueError if there are not n texts, and OversizeError if the budget is exceeded.
         """

@@ -174,7 +174,7 @@ def part_of(element: zarr.Group, name: str) -> zarr.Array[Any]:
 def whole_array(
     array: zarr.Array[Any], missing_chunks: MissingChunks, at: slice = slice(None)
 ) -> Array:
-    """Read an array (n,), or part of it; an absent chunk of numbers is read as zeros."""
+    """Read an array (n,), or part of it; inner chunks that a shard omits are fill values."""
     holes: MissingChunks | None = "fill" if array.dtype.kind in "biuf" else None
     return read_array(array, missing_chunks, at, holes=holes)
 

@@ -110,7 +110,7 @@ def _of_samples(
 
 
 def _called(variable: str, line: str) -> str:
-    """Return the name of a characteristic from its `line`; "ch2" is appended for channel 2."""
+    """Return the name of a characteristic, with ch2 appended if it is of the second channel."""
     channel = line.removeprefix(CHARACTERISTICS)
     return variable.strip() if channel == "1" else f"{variable.strip()} ch{channel}"
 

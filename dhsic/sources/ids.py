@@ -1,6 +1,6 @@
 """Names of id columns, and rules that distinguish ids from values.
 
-`dhsic.joins.keys` decides which of them identify the rows of a table.
+`dhsic.joins.keys` decides which id columns identify the rows of a table.
 """
 
 from __future__ import annotations

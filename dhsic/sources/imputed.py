@@ -11,7 +11,7 @@ STEPS = 4
 
 
 def rounded_dosages(raw: Array) -> Float:
-    """Round dosages to the nearest quarter; return them centred, (c, m), 0 if missing.
+    """Return dosages (c, m) rounded to the nearest quarter and then centred; 0 if missing.
 
     Dosages of imputed genotypes differ little from whole numbers, and the differences are mostly
     noise. In ranks, they would count as much as the difference between two genotypes.

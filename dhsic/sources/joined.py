@@ -190,7 +190,7 @@ class JoinedSource(AbstractSource):
         return self if is_same else JoinedSource(parts, self._renamed, self.block_names)
 
     def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
-        """Return a digest of the parts, from `n_chunks` chunks in all but at least two per part."""
+        """Return a digest of the parts, from `n_chunks` chunks in total, or at least two each."""
         facts: tuple[Any, ...] = str(self.dtype), self.missing_code
         digest = hashlib.sha256(repr((*facts, *self.block_names)).encode())
         n_of_part = max(2, -(-n_chunks // len(self.parts)))

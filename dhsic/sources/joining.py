@@ -1,8 +1,7 @@
 """Joining of several files: order of features, matching of samples, and checks.
 
 Features are in the order of chromosomes and positions if all files contain these, so that the order
-in which files are passed has no effect. Files that cannot belong together raise an error that names
-them.
+in which files are passed has no effect. Files that cannot belong together are refused, by name.
 
 Matrices of different kinds, such as expression and genotypes, are not files of one matrix: each is
 a block of features with a name, and blocks are in the order of their names.
@@ -381,7 +380,7 @@ def _repeated_features(
 
 
 def _refuse_same_values(parts: Sequence[Part]) -> None:
-    """Refuse two of some files without feature names if they have the same content."""
+    """Refuse files without feature names if two of them have the same content."""
     seen: dict[str, Part] = {}
     for part in parts if len(parts) > 1 else ():
         digest = part.source.fingerprint()

@@ -127,7 +127,7 @@ def _text(value: Any) -> str:
 
 
 def _names_samples(name: str, texts: Sequence[str | None]) -> bool:
-    """Whether a text column contains sample names, by its name and because no text is repeated."""
+    """Whether a text column contains sample names, judging by its name and by repeated texts."""
     is_unique = len(set(texts)) == len(texts)
     return names_rows_by_name(name) or (is_id(name) and is_unique)
 

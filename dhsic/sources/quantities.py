@@ -127,8 +127,8 @@ def refuse_quantities(column: WrittenColumn, text: Array, group: str, remedy: st
     Raises
     ------
     InputError
-        The texts are numbers with accounting signs, multiples, units or flags, or dates of which
-        some are numbers.
+        Enough different texts are numbers with accounting signs, multiples, units or flags, or
+        dates of which some are Excel serial numbers.
     """
     distinct = sorted({*map(str, text.tolist())} - {""})
     found = quantities_of(distinct)

@@ -84,7 +84,7 @@ def _record(ends: Array, at: Index, most: Array, steps: Float) -> None:
 def _steps(
     head: Array, at: Index, most: Array, least: Array, mask: Mask | None
 ) -> tuple[Index, Float]:
-    """Select features among `at` whose first values `head` look like a scale; return its steps."""
+    """Return the features among `at` whose first values look like a scale, and its steps."""
     if head.dtype.kind != "f":
         return at, np.ones(at.size)
     values = head[at] if mask is None else np.where(mask[at], most[at, None], head[at])

@@ -293,7 +293,7 @@ def _measure(
 def standardise(
     raw: Array, missing_code: int | None, scaling: Scaling, dtype: Any, moved: Move | None = None
 ) -> Array:
-    """Scale stored values (c, m) of a block; return them in `dtype`, (c, m).
+    """Return the scaled values (c, m), in `dtype`, of stored values (c, m) of a block.
 
     float32 results are computed in float32 if the stored values are exact in float32 and their mean
     is at most `FAR_FROM_ZERO` deviations from 0, so that rounding has no relevant effect. With
@@ -430,9 +430,9 @@ class Codes:
     def sums(self, Y: Array) -> Float:
         """Sums of rows of Y (m, k) over samples with code 0, 1, 2 and missing, (4, c, k) float64.
 
-        Y is in the same memory as the codes (host or device); the sums are NumPy arrays. They
-        follow from sums of powers of g, because the indicator of one of q codes is a polynomial in
-        g of degree q - 1.
+        There are c features. Y is in the same memory as the codes (host or device); the sums are
+        NumPy arrays. They follow from sums of powers of the genotypes g, because the indicator of
+        one of q codes is a polynomial in g of degree q - 1.
         """
         here = self._is_here
         one, two, three = self._powers(Y) if here else self._powers_there(Y)

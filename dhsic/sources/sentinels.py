@@ -338,7 +338,7 @@ def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
 
 
 def _refuse_shared(shared: SharedCode, found: Sentinels, source: AbstractSource) -> None:
-    """Refuse a code that many features share, or warn of it if it is not certain."""
+    """Raise DataError for a code that many features share; only warn if it is not certain."""
     ends, d = found.ends[shared.features], found.ends.size
     code = written(_in_precision_of(source, shared.value))
     side = "least" if shared.value < ends["nearest"][0] else "most"

@@ -156,7 +156,7 @@ class DosagesOnX:
         return Sexes(inferred.males, coded.females | (unknown & ~inferred.males), by_calls=n)
 
     def haploid_features(self, source: DosageReader) -> Index:
-        """Positions of the features on X; empty if no sample is known to be male."""
+        """Positions of the features on X, where males have one copy; empty without known males."""
         has_males = self.positions.size and self.sexes_of(source).males.any()
         return self.positions if has_males else _no_features()
 
@@ -277,8 +277,9 @@ class CallsBySex:
     def on_x(self) -> Index:
         """Positions of the features on X, recognised by the calls of males and females.
 
-        Rare variants have too few heterozygous calls to be recognised. They count as on X if no
-        feature that is clearly not on X lies between them and the recognised features.
+        Rare variants have too few heterozygous calls to be recognised. They count as on X if they
+        lie between recognised features, or before or after these without a feature in between that
+        is clearly not on X.
         """
         frequency = np.divide(self.alleles, DIPLOID * self.n, where=self.n > 0, out=0.0 * self.n)
         expected = 2.0 * frequency * (1.0 - frequency) * self.n

@@ -210,8 +210,8 @@ def _record_far(
 def _are_far(others: Float, end: Float, nearest: Float) -> Mask:
     """Mask (c,) of features whose `end` (c,) is farther from `others` (c, m) than these are apart.
 
-    Features with few distinct values, such as doses of 0, 1, 10 and 100, must in addition have
-    values that are near each other. `nearest` (c,) are the other values closest to the end.
+    Features with few distinct values must in addition have values that are near each other, unlike
+    doses of 0, 1, 10 and 100. `nearest` (c,) are the other values closest to the end.
     """
     if not others.size:
         return np.zeros(len(others), dtype=bool)

@@ -56,7 +56,7 @@ class AbstractParts(ABC):
 
     @abstractmethod
     def read(self, name: str, at: slice = slice(None)) -> Array:
-        """Read the array `name`, or the part `at` of it."""
+        """Read the array `name`, or the slice `at` of this array."""
 
 
 class StoredSparse(AbstractStored):

@@ -61,8 +61,8 @@ def chromosome_name(name: str) -> str:
 def plink_numbers(names: Iterable[str]) -> Mapping[str, str]:
     """Return the human chromosomes that numbers mean in PLINK, such as X for 23; {} for others.
 
-    `names` are all chromosomes of the data. The result is {} if there are more than 26 autosomes,
-    or X, Y or Z in addition to such numbers, as in cattle.
+    `names` are all chromosomes of the data. The result is {} if a number is above 26, or if X, Y or
+    Z occur in addition to numbers from 23 on, as in cattle.
 
     >>> plink_numbers(["1", "chr23"])["23"], plink_numbers(["22", "23", "X"])
     ('X', {})

@@ -72,7 +72,7 @@ class Calls:
 
     @cached_property
     def haploid_by_contig(self) -> dict[str, int]:
-        """Number of samples with one copy of a contig of which other samples have two, by contig.
+        """Number of samples with one copy of a contig of which other samples have more, by contig.
 
         Such samples have a haploid call at the variant in the middle of the contig, or are males
         according to their calls on X, see `homozygous_males`. Autosomes are not examined.
