@@ -434,7 +434,7 @@ def _with_categories(
     opener: Callable[[str, OpenOptions], AbstractSource] | None,
     categories: Sequence[str] | None,
 ) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Return the opener that supports `categories`; refuse the option for data but tables."""
+    """Return the opener that supports `categories`; refuse the option for other data."""
     if not (is_frame(X) or opener is open_table):
         refuse_categories(categories)
     is_mixed = categories is not None and opener is open_table
