@@ -38,15 +38,15 @@ FINGERPRINT_CHUNKS, FINGERPRINT_FEATURES, FINGERPRINT_SAMPLES = 8, 4096, 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
-    """Names of features (d,) and samples (m,), and coordinates of both, if known.
+    """Names and coordinates of features (d,) and samples (m,), as far as they are known.
 
-    Each is an array, or a function that reads it on demand. `key` returns the arrays that a
-    fingerprint uses instead of the names. `check` validates the stored names without keeping them,
-    because names of many features would need much memory. `columns` returns names (as ``feature``)
-    and coordinates that can be read for a subset of features. `sample_coords` (m,) are labels and
-    covariates that are stored with the matrix, and `levels` are the names of the levels of those
-    that are ordered categories, lowest first. `dim` is the name of the feature dimension, also in
-    results.
+    Each field is an array, or a function that reads the array on demand. `key` returns the arrays
+    that a fingerprint uses instead of the names. `check` validates the stored names without keeping
+    them, because names of many features would need much memory. `columns` are feature names (key
+    ``feature``) and coordinates that can be read for a subset of features. `sample_coords` (m,) are
+    labels and covariates that are stored with the matrix; `levels` has the names of the levels of
+    each one that is an ordered category, lowest first. `dim` is the name of the feature dimension,
+    also in results.
     """
 
     features: Array | Callable[[], Array | None] | None = None
@@ -75,13 +75,13 @@ class AbstractSource(ABC):
         Integer that means a missing value in the arrays that `read` returns; None if there is
         none. In floating-point data, NaN is always missing.
     client_bytes : int
-        Bytes that a worker needs from this process to read the source: 0 if workers open a path or
+        Bytes of the source that this process must send to each worker: 0 if workers open a path or
         URL themselves.
     chunk_bytes : int
-        Bytes of a decoded chunk, including any part beyond the matrix; 0 without chunks. Then
-        `read` takes any range of features, because blocks extend over several joined files.
+        Bytes of a decoded chunk, including any part beyond the matrix; 0 without chunks. Without
+        chunks, `read` accepts any range of features.
     in_memory : bool
-        Whether `read` needs no decoding.
+        Whether the values are in memory, so that `read` decodes nothing.
     dosages : bool
         Whether the format declares that values count alleles; if not, the values are inspected,
         see `dhsic.sources.values`.
@@ -96,7 +96,7 @@ class AbstractSource(ABC):
     ploidy : int or None
         Number of alleles of a full call, if values count non-reference alleles.
     counted : str
-        Text that says which alleles are counted, if the format names them differently.
+        Description of the alleles that dosages count, if the format calls them something else.
     names : Names
         Names of features and samples, and feature coordinates that are copied to the result.
     chunked : ChunkedArray or None
@@ -104,7 +104,7 @@ class AbstractSource(ABC):
     not_features : tuple of str
         Columns of a table that the caller excluded from the features.
     row_numbers : bool
-        Whether the sample names only count the rows of a table, as programs number them.
+        Whether the sample names are only row numbers, written by the program that made the table.
     read_as : str
         Description of how a text table was parsed (separator, header, orientation).
     hint : str
@@ -113,8 +113,8 @@ class AbstractSource(ABC):
         Names of the levels of categorical features, by position, see `dhsic.sources.categories`;
         empty if all features are numbers.
     on_x : DosagesOnX or None
-        Features on chromosome X, if dosages count the one copy of males as 0 or 2; None without
-        such features, or if calls are stored per copy.
+        Features on chromosome X, if dosages are 0 or 2 for the single copy of males; None without
+        such features, or if calls are stored per allele copy.
     """
 
     n_samples: int
@@ -146,12 +146,12 @@ class AbstractSource(ABC):
     def sex_linked_features(self) -> Index:
         """Return ascending positions of features that may be haploid in one sex, by chromosome.
 
-        No calls are read. If it is empty, `haploid_features` is empty, too.
+        No calls are read. If the result is empty, `haploid_features` returns no features either.
         """
         return np.empty(0, dtype=np.int64) if self.on_x is None else self.on_x.positions
 
     def haploid_features(self) -> Index:
-        """Return ascending positions of features with haploid calls in only some samples (X, Z).
+        """Return ascending positions of features that are haploid in only some samples (X, Z).
 
         Their dosages count a haploid call twice; `allele_counts` counts it once.
         """
@@ -159,9 +159,9 @@ class AbstractSource(ABC):
         return none if self.on_x is None else self.on_x.haploid_features(self)
 
     def imputed_features(self, block: Block, local: Index) -> Array | None:
-        """Mask of the columns `local` (c,) of a block with dosages that may be fractions.
+        """Mask (c,) of the columns `local` of a block whose dosages may be fractions.
 
-        It is None if there are no such columns.
+        The result is None if no column has such dosages.
         """
         del block
         is_imputed = self.dosages and np.dtype(self.dtype).kind == "f"
@@ -170,7 +170,7 @@ class AbstractSource(ABC):
     def allele_counts(
         self, block: Block, local: Index, rows: Index | None = None
     ) -> tuple[Array, Array]:
-        """Count alternative alleles, and all alleles, of the calls that are present, (c,) each.
+        """Count alternative alleles, and all alleles, of the calls that are not missing, (c,) each.
 
         `local` (c,) are columns of the block, all of them `haploid_features`; `rows` are samples.
         """
@@ -231,16 +231,19 @@ class AbstractSource(ABC):
         return self.n_samples
 
     def unchecked(self) -> AbstractSource:
-        """Return a source for partial reads of samples, without comparison of checksums."""
+        """Return this source without checks of checksums, which need the values of all samples."""
         return self
 
     def of_features(self, values: Array) -> Array:
-        """Select from `values`, one per stored feature, those of the features of this source."""
+        """Select the `values` of this source's features from values of all stored features."""
         return values
 
     @abstractmethod
     def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
-        """Return a hex digest of shape, dtype, layout, names and the values of up to n chunks."""
+        """Return a hex digest of shape, dtype, layout, names and the values of some chunks.
+
+        `n_chunks` is the maximum number of chunks that are read.
+        """
 
     @final
     def feature_names(self) -> Array | None:
@@ -250,7 +253,7 @@ class AbstractSource(ABC):
 
     @final
     def check_names(self) -> None:
-        """Read all feature names without keeping them, so that unreadable ones raise now."""
+        """Read all feature names once, so that unreadable names raise an error now."""
         if self.names.check is not None:
             self.names.check()
             return
@@ -277,13 +280,13 @@ class AbstractSource(ABC):
 
     @final
     def feature_columns(self) -> Mapping[str, Column] | None:
-        """Names (``feature``) and coordinates as columns read in parts; None for data in memory."""
+        """Feature names (``feature``) and coordinates, read in parts; None for data in memory."""
         value_or_reader = self.names.columns
         return value_or_reader() if callable(value_or_reader) else value_or_reader
 
     @final
     def feature_places(self) -> Mapping[str, Array]:
-        """Chromosomes and positions of the features, each (d,); those that the data state."""
+        """Chromosomes and positions of the features, (d,) each, as far as the data contain them."""
         columns = self.feature_columns()
         if columns is None:
             coords = self.feature_coords()
@@ -330,8 +333,8 @@ class AbstractSource(ABC):
     def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
         """Return lazy blocks (dask arrays, (m, c) each) for a cluster to compute; None by default.
 
-        A source that is itself a Dask graph returns its parts; the runtime computes them and passes
-        them to `with_pieces` on the worker.
+        A source that is itself a Dask graph returns its parts. The runtime computes the parts and
+        passes the arrays to `with_pieces` on the worker.
         """
         del blocks
         return None
@@ -392,7 +395,7 @@ def fingerprint(
 
 
 def _digest(digest: Any, names: Iterable[Array | None]) -> None:
-    """Update a digest with names in parts; how the names are split has no effect."""
+    """Update a digest with names that come in parts; it does not depend on how they are split."""
     ahead = b""
     for part in names:
         if part is None:

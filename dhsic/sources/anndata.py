@@ -35,7 +35,7 @@ GLANCED, ENTRIES, MOST_READ = 128, 1 << 14, 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """Range of a sample of the values of a matrix, and the fraction of zeros."""
+    """Range and fraction of zeros of a matrix, estimated from a sample of its values."""
 
     low: float
     high: float
@@ -43,7 +43,10 @@ class Glance:
 
     @classmethod
     def of(cls, values: Any, n_stored: float = 1.0) -> Glance | None:
-        """Summarise values; `n_stored` is the fraction of entries that a sparse matrix stores."""
+        """Summarise values; None if none is finite.
+
+        `n_stored` is the fraction of entries that a sparse matrix stores.
+        """
         finite = np.asarray(values, dtype=np.float64)
         finite = finite[np.isfinite(finite)]
         if not finite.size:
@@ -77,16 +80,16 @@ class AbstractAnnData(ABC):
 
     @abstractmethod
     def _look(self, name: str) -> Glance | None:
-        """Summarise some values of a matrix; None if reading them takes too long."""
+        """Summarise a sample of the values of a matrix; None if reading it takes too long."""
 
     def glance(self, name: str) -> Glance | None:
-        """Summarise some values of a matrix; None if they cannot be read, or only slowly."""
+        """Summarise a sample of the values of a matrix; None if unreadable, or slow to read."""
         with suppress(Exception):  # damage raises an error when the matrix is read
             return self._look(name)
         return None
 
     def full_name(self, variable: str | None) -> str:
-        """Return the full name of a matrix, X by default; the folder may be omitted if unique."""
+        """Return the name of a matrix with its folder, which `variable` may omit; X by default."""
         name = variable or "X"
         if name == "X" or "/" in name:
             return name
@@ -106,7 +109,8 @@ class AbstractAnnData(ABC):
     def hint(self, said: str | None, called: str = "variable") -> str:
         """Return advice if X is used by default, looks scaled, and an unscaled matrix exists.
 
-        `called` is the parameter that chooses the matrix.
+        `said` is the matrix that the caller chose (None for the default), and `called` the name of
+        the parameter that chooses it.
         """
         of_X = self.glance("X") if said is None else None
         if of_X is None or of_X.low >= 0:
@@ -131,7 +135,7 @@ class AbstractAnnData(ABC):
         return self.frame("var")
 
     def frame_along(self, name: str, axis: str | None) -> AbstractFrame | None:
-        """Return the dataframe of an axis (obs, var, None) of the matrix `name`."""
+        """Return the dataframe of an axis (obs or var) of the matrix `name`; None for no axis."""
         if axis is None:
             return None
         return self.frame("raw/var" if (name, axis) == ("raw/X", "var") else axis)
@@ -171,7 +175,7 @@ class AnnDataStore(AbstractAnnData):
 
     @classmethod
     def containing(cls, array: zarr.Array[Any]) -> tuple[AnnDataStore, str] | None:
-        """Return the AnnData that contains an array, and the name of the array in it; else None."""
+        """Return the AnnData store that contains an array, and the array's name in it; or None."""
         parts = array.path.split("/")
         for n in (1, 2):
             name = "/".join(parts[-n:])
@@ -238,7 +242,7 @@ class AnnDataStore(AbstractAnnData):
 
 
 def axes_of(name: str) -> Axes:
-    """Return the axes (obs, var, None) of a matrix by its name."""
+    """Return the dataframes of both axes of a matrix (obs, var or None each), given its name."""
     folder, slash, _ = name.partition("/")  # the name in a folder may contain a slash
     of_folder = AXES.get(folder) if slash and folder in FOLDERS else None
     return AXES.get(name) or of_folder or (None, None)

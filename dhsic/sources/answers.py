@@ -17,8 +17,9 @@ MOST_OPTIONS, LARGEST, FEWEST = 20, 99, 2
 def are_answers(texts: Collection[str], separator: str) -> bool:
     """Whether the texts of a column, without numbers, are lists of answers.
 
-    Each is a list of whole numbers, in order, which are few in all. In tables not separated by
-    commas, one of the lists must have three answers, because "1,3" is then a decimal number.
+    Each text must be an ascending list of whole numbers, and all lists together must contain few
+    different numbers. In tables not separated by commas, one of the lists must have three answers,
+    because "1,3" may be a decimal number.
 
     >>> are_answers(["1,2", "1,3", "2,3"], ","), are_answers(["1,2", "1,3"], ";")
     (True, False)
@@ -35,7 +36,7 @@ def are_answers(texts: Collection[str], separator: str) -> bool:
 
 
 def answers_advice(path: str, separator: str, n_skipped: int, named: Mapping[int, str]) -> str:
-    """Return advice on columns with several answers per field: a command with dummy variables.
+    """Return advice on columns with several answers per field: a command for dummy variables.
 
     `named` are the names of these columns by position.
     """

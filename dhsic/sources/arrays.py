@@ -1,8 +1,8 @@
 """Sources of arrays in memory, and of lazily computed arrays: NumPy, pandas, dask, xarray.
 
 If the dimensions have no names, the first axis is the samples, unless the caller passes another
-one. Otherwise the names decide. Features and samples have the names that the Dataset or DataFrame
-has for them.
+one. Otherwise the names of the dimensions decide. Features and samples keep their names in the
+Dataset or DataFrame.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def check_chunks(X: Any) -> None:
 
 
 class PiecesSource(AbstractView):
-    """Source of blocks of another source that are already computed, found by their boundaries."""
+    """Source of some blocks of `base` that are already computed; only these blocks can be read."""
 
     def __init__(
         self, base: AbstractSource, blocks: tuple[Block, ...], arrays: tuple[Array, ...]
@@ -176,9 +176,9 @@ class PiecesSource(AbstractView):
 def _checked(
     source: AbstractSource, values: Array, block: Block, rows: Index | None, span: slice
 ) -> Array:
-    """Select `rows` from values (m, c) of the samples in `span`, and check them; Fortran-ordered.
+    """Select `rows` from values (m, c) of the samples in `span`, and check that they are finite.
 
-    The result is read-only if it is a view and not a copy.
+    The result is Fortran-ordered, and read-only if it is a view.
     """
     transposed = np.ascontiguousarray(take_rows(values.T, rows, span))
     if transposed.base is not None:
@@ -195,10 +195,10 @@ def _checked(
 
 
 def _held_by(X: da.Array) -> list[Any]:
-    """Return the values that a graph contains: arrays, which would be sent with it, and futures.
+    """Return the values in the graph of a dask array: arrays, which are sent with it, and futures.
 
     Layers that are not materialised (blockwise) contain only instructions. They are skipped,
-    because it takes long to materialise a large graph.
+    because materialising a large graph takes long.
     """
     graph: Any = X.__dask_graph__()
     layers = getattr(graph, "layers", {"": graph}).values()
@@ -228,8 +228,8 @@ def _source(matrix: Any, code: int | None, names: Names | None = None) -> Abstra
 def check_in_memory(X: Any, variable: str | None = None) -> None:
     """Refuse input that NumPy would convert to something else.
 
-    These are sparse and masked input; text, dates and complex numbers; a frame with columns that
-    are not numeric or have the same name; and objects that are not arrays.
+    It refuses sparse and masked arrays; text, dates and complex numbers; a frame with columns that
+    are not numeric or share a name; and objects that are not arrays.
     """
     refuse_lossy(X, "X")
     if not (isinstance(X, np.ndarray | list | tuple) or hasattr(X, "__array__")):
@@ -250,7 +250,7 @@ def check_in_memory(X: Any, variable: str | None = None) -> None:
 
 
 def check_turned(shape: tuple[int, ...], n_labels: int) -> None:
-    """Refuse a matrix whose number of samples is not `n_labels`; say if it looks transposed."""
+    """Refuse a matrix whose number of samples is not `n_labels`; it may be transposed."""
     OpenOptions(n_samples=n_labels).feature_axis(shape, None, "X", convention=1)
 
 
@@ -317,7 +317,7 @@ def _refuse_named_rows(X: pd.DataFrame) -> None:
 
 
 def _refuse_pedigree(X: pd.DataFrame) -> None:
-    """Refuse the first columns of a .raw table of PLINK, whose index has the sample names."""
+    """Refuse a frame whose first columns are the pedigree columns of a PLINK .raw table."""
     names = [*map(str, X.columns)]
     pedigree = [*takewhile(lambda name: plain(name) in PEDIGREE, names)]
     of_samples = phenotypes_of_plink(["IID", *pedigree])
@@ -331,7 +331,7 @@ def _refuse_pedigree(X: pd.DataFrame) -> None:
 
 
 def _refuse_row_numbers(X: pd.DataFrame) -> None:
-    """Refuse columns that count rows or increase with them, and rows that summarise others."""
+    """Refuse columns that number the rows or increase with them, and rows that summarise others."""
 
     def values(at: Any) -> Array:
         part: Array = X.iloc[at].to_numpy(float, na_value=np.nan)
@@ -395,7 +395,7 @@ def open_xarray(X: xr.DataArray | xr.Dataset, options: OpenOptions) -> AbstractS
 
 
 def _dosages_on_x(source: AbstractSource, beside: Mapping[Any, Any]) -> DosagesOnX | None:
-    """Find variants on X from the contigs of a Dataset, with its SEX; None without contigs."""
+    """Return the variants on chromosome X, with the SEX in the Dataset; None without contigs."""
     contigs = source.feature_coords().get(CONTIG)
     if contigs is None:
         return None
@@ -480,7 +480,7 @@ def _dosage(genotypes: Array, policy: PloidyPolicy) -> Array:
 
 
 def _lazy_or_loaded(array: xr.DataArray) -> Any:
-    """Return the underlying dask or NumPy array; an array in a file is read in its own chunks."""
+    """Return the dask or NumPy array of a DataArray; an array in a file becomes a dask array."""
     backed = array.chunks is None and not array._in_memory
     return (array.chunk({}) if backed else array).data
 
@@ -510,9 +510,9 @@ def _names_of(array: xr.DataArray, features: Any, samples: Any, beside: Mapping[
 def _labels(
     X: xr.DataArray | xr.Dataset, dim: Any, beside: Mapping[Any, Any], *, of_features: bool
 ) -> Array | None:
-    """Return the names along a dimension: its coordinate, or a variable named after it.
+    """Return the names along a dimension: its coordinate, or a variable named after the dimension.
 
-    None if there is neither.
+    The result is None if there is neither.
     """
     arrays = {str(name): v for name, v in beside.items()}  # names need not be text
     name = naming_array(arrays, X.sizes[dim], str(dim), of_features=of_features)

@@ -1,7 +1,7 @@
 """Tables in Arrow formats: Parquet, a file or a folder of parts, and Feather.
 
-A few columns of a table are read at a time. After pickling, a table opens its file again when it is
-read. The parts of a folder, as written by Dask and Spark, are in the order of the numbers in their
+Only the requested columns of a table are read. A pickled table opens its file again when it is
+read. The parts in a folder, as written by Dask and Spark, are in the order of the numbers in their
 names.
 """
 
@@ -38,7 +38,7 @@ PARTITION, NO_VALUE = re.compile(r"([^=]+)=(.*)"), "__HIVE_DEFAULT_PARTITION__"
 
 
 def begins(path: str | Path) -> bytes:
-    """Return the first bytes of a file."""
+    """Return the first `HEAD` bytes of a file, which show its format."""
     with Path(path).open("rb") as file:
         return file.read(HEAD)
 
@@ -56,7 +56,7 @@ def is_folder_of_parts(path: Path) -> bool:
 
 
 def _visible(path: Path) -> list[Path]:
-    """Return the entries of a folder without markers and logs, in natural order of names."""
+    """Return the entries of a folder in natural order, without names that begin with _ or a dot."""
     return sorted((p for p in path.iterdir() if p.name[0] not in "_."), key=lambda p: _key(p.name))
 
 
@@ -82,9 +82,9 @@ class AbstractArrowTable(ABC):
         Set of the types of each column. In a folder, parts may have different types; parts without
         values are ignored.
     index : tuple of str
-        Columns with the names of rows, as written by pandas.
+        Columns that pandas wrote from the index of a DataFrame: the names of the rows.
     partitions : tuple of str
-        Columns whose values are in the names of folders; they are text.
+        Columns whose values are in the names of folders (NAME=VALUE); their values are text.
     """
 
     path: str
@@ -122,7 +122,7 @@ class AbstractArrowTable(ABC):
 
     @abstractmethod
     def has_nulls(self, names: set[str]) -> bool:
-        """Whether a column has missing values; also true if the file does not count them."""
+        """Whether any of the columns has missing values; True if the file does not count them."""
 
     def read(self, names: list[str]) -> Any:
         """Read columns as an Arrow table.
@@ -152,7 +152,7 @@ class AbstractArrowTable(ABC):
     def levels(self, name: str) -> list[str]:
         """Return the levels of an ordered category, lowest first; [] for any other column.
 
-        Parts with other levels, or another order, have none.
+        The result is also [] if the parts of the table differ in their levels or their order.
         """
         import pyarrow.types as of
 
@@ -193,7 +193,7 @@ class AbstractArrowTable(ABC):
         return bool(kinds) and all(any(is_one(kind) for is_one in are) for kind in kinds)
 
     def kind(self, name: str) -> str:
-        """Return the kind of a column: dates, times, binary or lists; "" for others."""
+        """Return the kind of a column: "dates", "times", "binary" or "lists"; "" for any other."""
         import pyarrow.types as of
 
         kinds = {
@@ -240,7 +240,7 @@ def _texts(column: Any) -> Array:
 
 
 class ParquetTable(AbstractArrowTable):
-    """A Parquet file, or a folder of parts.
+    """A Parquet table: one file, or a folder of parts.
 
     Raises
     ------
@@ -396,7 +396,7 @@ def parts_of(path: str) -> list[str]:
 
 
 def _parts_in(folder: Path, path: str) -> list[Path]:
-    """Return the Parquet files in a folder, or in the folders of its partitions."""
+    """Return the Parquet files in a folder or its partitions; InputError for any other content."""
     entries = _visible(folder)
     deeper = [one for one in entries if one.is_dir()]
     keys = {match[1] for one in deeper if (match := PARTITION.fullmatch(one.name))}
@@ -424,7 +424,7 @@ def _parts_in(folder: Path, path: str) -> list[Path]:
 
 
 def _partition(path: str, part: str) -> dict[str, str | None]:
-    """Return the values in the folder names of a part, by column; None for missing values."""
+    """Return the partition values of a part (a file), by column; None for a missing value."""
     folders = Path(part).relative_to(path).parts[:-1] if part != path else ()
     matches = (match for folder in folders if (match := PARTITION.fullmatch(folder)))
     return {

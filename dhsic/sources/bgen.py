@@ -1,11 +1,11 @@
 """BGEN: genotype probabilities of versions 1.1 to 1.3, with or without an index (.bgi).
 
-A value is the expected number of alleles other than the first: dosages are fractions, and whole
-where all probabilities are 0 or 1. The first allele is taken for REF, as UK Biobank, regenie and
-``plink2 ref-first`` do.
+A value is the expected number of alleles other than the first: dosages are fractions, or whole
+numbers where all probabilities are 0 or 1. The first allele is REF, as for UK Biobank, regenie and
+``plink2 ref-first``.
 
-Variants lie one after the other, each compressed by itself. Their offsets are read from the index,
-or else by stepping through the file once. Names and annotations are in the file alone.
+Each variant is compressed by itself. The offsets of the variants are read from the index, or,
+without one, by stepping through the file once. Names and annotations are read from the file.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ SAMPLED = 1000
 
 
 class Header(NamedTuple):
-    """The first bytes of a BGEN file."""
+    """Header of a BGEN file: its layout, compression, size and offsets."""
 
     first: int  # offset of the first variant
     n_variants: int
@@ -77,7 +77,7 @@ class Header(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """Read the header; DataError if it is not one of BGEN."""
+        """Read the header of a file; DataError if it is not a valid BGEN header."""
         with path.open("rb") as file:
             head = file.read(24)
             if len(head) < 24 or head[16:20] not in MAGICS:
@@ -167,7 +167,7 @@ class BgenFile:
         return Variant(varid, rsid, contig, position, tuple(alleles), first + shift, stop + shift)
 
     def _texts(self, data: bytes, at: int) -> tuple[list[tuple[int, int]], int]:
-        """Return the spans of varid, rsid, contig and alleles; and the place of the position."""
+        """Return the byte ranges of varid, rsid, contig and alleles, and the offset of position."""
         is_old, spans = self.header.layout == 1, []
         at += 4 if is_old else 0  # number of samples
         for _ in range(3):
@@ -186,9 +186,9 @@ class BgenFile:
         return spans, position_at
 
     def record_at(self, data: bytes, at: int) -> tuple[int, int, int]:
-        """Read start and stop of compressed probabilities, and their bytes after decompression.
+        """Return start and stop of compressed probabilities, and their size after decompression.
 
-        `at` is the place after the alleles of the variant.
+        All are in bytes. `at` is the offset of the first byte after the alleles of the variant.
         """
         is_packed, is_old = self.header.compression > 0, self.header.layout == 1
         n_bytes = n_stored = self.header.n_samples * BYTES_OF_LAYOUT_1
@@ -208,7 +208,7 @@ class BgenFile:
         Raises
         ------
         ValueError
-            They are damaged; the message says why, without a subject.
+            The probabilities are damaged; the message is the reason, a predicate without subject.
         """
         try:
             spans = self._texts(data, at)[0]
@@ -223,7 +223,7 @@ class BgenFile:
         return record
 
     def _decompressed(self, data: bytes, n_bytes: int) -> bytes:
-        """Decompress data to n bytes, and never to more."""
+        """Decompress probabilities that should have `n_bytes`, without exceeding this size."""
         if self.header.compression == ZSTD:
             return bytes(decompress_zstd(data, bytearray(n_bytes)))
         if self.header.compression == ZLIB:
@@ -231,20 +231,20 @@ class BgenFile:
         return data
 
     def damaged(self, number: int, why: str) -> DataError:
-        """Return the error for variant `number`."""
+        """Return the error for damage at variant `number`; `why` says what the file does there."""
         return DataError(
             f"{self.path} {why} in variant {number:,} of {self.header.n_variants:,}. It is damaged "
             "or incomplete: restore it."
         )
 
     def dataset(self) -> xr.Dataset:
-        """Return the annotations of the variants, under the names of VCF Zarr."""
+        """Return the annotations of the variants, as variables with the names of VCF Zarr."""
         facts = self.path.stat()
         read = _annotations if self.header.n_variants <= MOST_KEPT else _annotations.__wrapped__
         return read(self, facts.st_size, facts.st_mtime_ns)
 
     def variant_names(self) -> Array | None:
-        """Return the names of the variants: rsid, varid, or the position."""
+        """Return the names of the variants: rsid, or else varid, or else the position."""
         return Variants(self.dataset()).names()
 
     def coords(self) -> dict[str, Array]:
@@ -259,12 +259,12 @@ class BgenFile:
 
     @cached_property
     def samples(self) -> SampleTable | None:
-        """Table of the .sample file beside the file; None if there is none."""
+        """Table in the .sample file beside the BGEN file; None if there is no such file."""
         path = self.path.with_suffix(SAMPLES_SUFFIX)
         return None if file_bytes(path) is None else _samples(path, self.header.n_samples)
 
     def sample_ids(self) -> Array | None:
-        """Return the ids of the samples, (m,), of the .sample file or else of the BGEN file."""
+        """Return the sample ids (m,), from the .sample file or else from the BGEN file."""
         embedded = self._embedded_ids()
         if self.samples is None:
             return embedded
@@ -287,12 +287,12 @@ class BgenFile:
         )
 
     def sex(self) -> Array | None:
-        """Return the column sex of the .sample file, (m,) text; None without it."""
+        """Return the column `sex` of the .sample file as text (m,); None if there is none."""
         named = {name.lower(): values for name, values in self.variables().items()}
         return named.get(SEX.lower())
 
     def variables(self) -> dict[str, Array]:
-        """Return the columns of the .sample file that describe samples, (m,) text each."""
+        """Return the variables in the .sample file, without ids, as text (m,) each, by name."""
         return {} if self.samples is None else self.samples.variables
 
     def _embedded_ids(self) -> Array | None:
@@ -331,14 +331,14 @@ class BgenFile:
 
 
 class SampleTable(NamedTuple):
-    """Columns of an Oxford .sample file, (m,) text each: one or two of ids, and variables."""
+    """Columns of an Oxford .sample file as text, (m,) each: one or two of ids, and variables."""
 
     ids: list[Array]
     variables: dict[str, Array]
 
 
 def _samples(path: Path, n_samples: int) -> SampleTable:
-    """Read an Oxford .sample file: a header, the types of its columns, and a row per sample.
+    """Read an Oxford .sample file: a header, a line of column types, and one row per sample.
 
     The first column contains ids, and so does the second if it has the type 0, unless it is the
     rate of missing calls.
@@ -365,14 +365,14 @@ def _samples(path: Path, n_samples: int) -> SampleTable:
 
 
 def most_bytes(n_samples: int, n_alleles: int) -> int:
-    """Return the largest size of the probabilities of a variant: diploid, in 32 bits."""
+    """Return the largest size in bytes of the probabilities of a variant: diploid, 32 bits each."""
     n_probabilities = max(n_alleles * (n_alleles + 1) // 2, 3)
     return 16 + n_samples * (1 + 4 * n_probabilities)
 
 
 @lru_cache(maxsize=1)
 def _annotations(file: BgenFile, _size: int, _changed_at: int) -> xr.Dataset:
-    """Read the annotations of the variants; those of the last small file are kept."""
+    """Read the annotations of the variants of a file; the result for the last file is cached."""
     each = [(v.rsid, v.varid, v.contig, v.position, v.alleles) for v in file.variants()]
     rsids, varids, chromosomes, positions, alleles = zip(*each, strict=True)
     index, contigs = pd.factorize(np.array(chromosomes, dtype=object))
@@ -428,7 +428,7 @@ def _indexed(file: BgenFile, index: Path, size: int) -> Index:
 
 
 class BgenSource(AbstractStored):
-    """Source of dosages of all alleles but the first in a BGEN file, float32, NaN if missing."""
+    """Source of dosages of all alleles but the first in a BGEN file: float32, NaN if missing."""
 
     layout = "bgen"
     counted = "all alleles except the first of the BGEN file (variant_alt)"
@@ -466,13 +466,13 @@ class BgenSource(AbstractStored):
         return out if rows is None else np.take(out, rows, axis=1)
 
     def _decode(self, batch: list[tuple[int, bytes]], features: Index, out: Array) -> None:
-        """Decode records of the same form, with their places, to rows of `out`, (c, m)."""
+        """Decode pairs (row of `out`, record), all records of one form, into `out` (c, m)."""
         places, records = zip(*batch, strict=True)
         stacked = np.frombuffer(b"".join(records), dtype=np.uint8).reshape(len(batch), -1)
         out[list(places)] = self._decoded(stacked, features[list(places)])
 
     def _decoded(self, records: Array, features: Index) -> Array:
-        """Decode records of the same form, (c, bytes); `features` are their positions."""
+        """Return dosages (c, m) from records (c, bytes) of one form; `features` are for errors."""
         if self.file.header.layout == 1:
             return old_dosages(records)
         try:

@@ -31,7 +31,7 @@ class Block:
 
     @property
     def width(self) -> int:
-        """Number of features c."""
+        """Number c of features."""
         return self.stop - self.start
 
 
@@ -78,7 +78,7 @@ def regular_edges(size: int, chunk: int) -> Index:
 
 
 def row_span(rows: Index | None, n_samples: int) -> slice:
-    """Return the shortest range of samples that contains `rows`: the range to read for them."""
+    """Return the shortest range of samples that contains `rows`."""
     if rows is None:
         return slice(0, n_samples)
     return slice(int(rows.min()), int(rows.max()) + 1) if len(rows) else slice(0, 0)
@@ -149,7 +149,7 @@ def check_finite(
 def refuse_any(
     bad: Mask, values: Array, block: Block, rows: Index | None, place: Place | None, why: str
 ) -> None:
-    """Refuse a block (c, m, ...) if any value in the mask `bad` (c, m) is True; name the first one.
+    """Raise DataError for the first True in the mask `bad` (c, m) of values (c, m, ...) of a block.
 
     `why` ends the message.
     """

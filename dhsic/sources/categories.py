@@ -1,4 +1,4 @@
-"""Categories beside numbers: columns of levels, their codes, and the indicators of their levels.
+"""Categorical features among numbers: their levels, the codes of these, and indicators.
 
 A source with categories has one feature per column, as users see it. The values of a categorical
 feature are codes: level k is ``k + 1/2``, which no check of whole numbers mistakes for a genotype
@@ -103,11 +103,11 @@ def check_levels(
     named: Collection[str],
     rewritten: Callable[[Mapping[str, str]], str],
 ) -> None:
-    """Refuse categorical columns whose levels are names, free text, amounts or dates.
+    """Refuse categorical columns whose levels look like names, free text, amounts or dates.
 
-    `where` is the subject of the message: the table or frame. Columns in `named` are categories by
-    the caller's word, so that their levels may be amounts. `rewritten` returns code that converts
-    columns, given the pandas expression of each; see `WrittenColumn.rewritten`.
+    `where` is the subject of the message: the table or frame. Columns in `named` were declared as
+    categories by the caller, so their levels may be amounts. `rewritten` returns code that converts
+    columns, given a pandas expression for each; see `WrittenColumn.rewritten`.
     """
     amounts = {
         name: column.levels
@@ -132,7 +132,7 @@ def check_levels(
 def _about_amounts(
     amounts: Mapping[str, tuple[str, ...]], rewritten: Callable[[Mapping[str, str]], str]
 ) -> str:
-    """Return a message, after "has text", on columns whose levels look like amounts or dates."""
+    """Return a message, after "has text", on columns whose levels look like amounts."""
     found = {name: known for name, of in amounts.items() if (known := measurements_of(of))}
     if found:
         shown = {name: abbreviate(map(repr, examples([*amounts[name]])), 3) for name in found}
@@ -210,7 +210,7 @@ def numbers_of(source: AbstractSource) -> Index:
 
 
 def codes_at(source: AbstractSource, feature: int, rows: Index | None) -> Index:
-    """Numbers of the levels of a categorical feature, (m,), from 0; -1 if missing."""
+    """Return the number, from 0, of each sample's level in a feature, (m,); -1 if missing."""
     (values,) = source.read_columns(Block(0, feature, feature + 1), np.zeros(1, np.int64), rows)
     return np.where(np.isnan(values), -1.0, values - FIRST).astype(np.int64)
 
@@ -231,8 +231,8 @@ def category_sentence(source: AbstractSource) -> str:
 def one_hot_sentence(source: AbstractSource) -> str:
     """Sentence on columns that are indicators of one category; "" if there are none.
 
-    Their names have the same beginning (``colour_red``, ``colour_blue``), their values are 0 and 1,
-    and one of them is 1 in each sample. Only data in memory are inspected.
+    The names of such columns have the same prefix (``colour_red``, ``colour_blue``), their values
+    are 0 and 1, and in each sample exactly one is 1. Only data in memory are inspected.
     """
     if not source.in_memory or source.n_features > MOST_NAMED:
         return ""
@@ -257,9 +257,9 @@ def one_hot_sentence(source: AbstractSource) -> str:
 
 
 def _are_one_hot(source: AbstractSource, places: list[int]) -> bool:
-    """Whether features are 0 or 1, and exactly one of them is 1 in each sample.
+    """Whether features are 0 or 1, and exactly one is 1 in each sample.
 
-    Samples in which one of them is missing do not count.
+    Samples in which one of the features is missing are ignored.
     """
     total = np.zeros(source.n_samples)
     for j in places:
@@ -274,8 +274,8 @@ def _are_one_hot(source: AbstractSource, places: list[int]) -> bool:
 class IndicatorSource(AbstractView):
     """Source in which each categorical feature of `base` is a group of indicators of its levels.
 
-    A feature with two levels has one indicator, like a number 0 or 1. `columns` (d,) are the
-    positions in `base` of the features of this source, ascending.
+    A feature with two levels has one indicator, 0 or 1. `columns` (d,) are the ascending positions
+    in `base` from which the features of this source come.
     """
 
     columns: Index
@@ -325,7 +325,7 @@ class IndicatorSource(AbstractView):
 
 
 def _indicated(levels: tuple[str, ...] | None) -> list[float]:
-    """Codes of the levels that have an indicator; NaN for a number."""
+    """Codes of the levels that have an indicator; ``[NaN]`` for a feature without levels."""
     if levels is None:
         return [np.nan]
     n = len(levels)
@@ -333,19 +333,19 @@ def _indicated(levels: tuple[str, ...] | None) -> list[float]:
 
 
 def pooled(scaling: Scaling, columns: Index, standardize: Scale) -> Scaling:
-    """Scale the indicators of a categorical feature together, to the variance of one feature.
+    """Return a scaling that gives the indicators of a category together the weight of one feature.
 
     Parameters
     ----------
     scaling : Scaling
-        Scaling of numbers and of indicators by themselves.
+        Scaling of each number and each indicator as a feature by itself.
     columns : (d,)
         Column of each feature.
     standardize : Scale
         Scaling of the features. Indicators of a column with more than two levels are divided by
-        the root of the sum of their variances; without scaling by the root of 2, so that the
-        squared distance of two levels is 1, as that of 0 and 1. By presence, the column counts
-        less if more than half of the samples are in one level.
+        the root of the sum of their variances; without scaling, they are divided by the root of 2,
+        so that the squared distance between two levels is 1, as between 0 and 1. With scaling by
+        presence, a column has less weight if more than half of the samples are in one level.
     """
     n = np.bincount(columns)[columns]
     variance = np.bincount(columns, np.square(scaling.std))[columns]

@@ -27,16 +27,15 @@ LEVELS = "levels"
 class ChunkedArray:
     """An array (features, samples, ...) or (samples, features, ...) of a Zarr store.
 
-    It is pickled as its store and path, and opened again when it is read; the handle is not
-    pickled.
+    Only store and path are pickled, not the handle; a copy opens the array again when it is read.
 
     The concurrency of zarr (``async.concurrency``) is not changed: this setting belongs to the
     whole process, and a temporary change would be a race between threads.
 
     An absent chunk is either lost, or contained only fill values that the writer omitted
-    (``write_empty_chunks=False``); `missing_chunks` decides between both. Values are decoded by
-    `packing` if the array declares one. `dtype` is the type of decoded values, `stored_dtype` the
-    type of the array.
+    (``write_empty_chunks=False``); `missing_chunks` says which is assumed. `packing` decodes the
+    values if the array declares a packing. `dtype` is the dtype of decoded values, and
+    `stored_dtype` that of the array.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class ChunkedArray:
         return str(self.handle.metadata.encode_chunk_key(coords))
 
     def _find_damage(self, region: tuple[slice, ...]) -> None:
-        """Decode the chunks of a region one by one; DataError names the first that fails."""
+        """Decode the chunks of a region one by one; raise DataError for the first that fails."""
         full_region = (*region, *(slice(0, n) for n in self.shape[2:]))
         sides = zip(full_region, self.grid, strict=True)
         for coords in product(*(range(s.start // n, -(-s.stop // n)) for s, n in sides)):
@@ -150,7 +149,7 @@ def read_array(
 
 
 class UndecodedError(Exception):
-    """Chunks exist, but cannot be decoded."""
+    """Error of chunks that exist, but cannot be decoded."""
 
 
 def _decoded(array: zarr.Array[Any], region: Any) -> Array:
@@ -186,7 +185,7 @@ def place_of(node: Node) -> StorePath:
 
 
 def child(group: zarr.Group, name: str) -> Node | None:
-    """Return the array or group at a path below `group`, or None; DataError if damaged."""
+    """Return the array or group at the path `name` below `group`, or None; DataError if damaged."""
     with metadata_of(f"{group.store_path}/{name}"):
         return group.get(name)
 
@@ -206,7 +205,7 @@ def arrays_of(group: zarr.Group) -> dict[str, zarr.Array[Any]]:
 def chunked_of(
     array: zarr.Array[Any], feature_axis: int, options: OpenOptions
 ) -> tuple[ChunkedArray, int | None]:
-    """Return a matrix of a store, with its decoding, and the code of missing values.
+    """Return a matrix of a store, decoded as it declares, and its code of missing values.
 
     The code is None if decoded values are floats or if no code is declared.
     """

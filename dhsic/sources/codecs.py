@@ -48,7 +48,7 @@ ZSTD_FLUSHED = 4
 
 
 class OversizeError(ValueError):
-    """A chunk would decode to more bytes than its array declares."""
+    """Error of a chunk that would decode to more bytes than its array declares."""
 
     def __init__(self, found: int | None, limit: int) -> None:
         more = "more" if found is None else f"{found:,}"
@@ -61,7 +61,7 @@ def as_view(data: Any) -> memoryview:
 
 
 def decoded(name: str, config: Mapping[str, Any], limit: int, data: Any) -> Any:
-    """Decode a chunk with the compressor `name`; OversizeError if larger than `limit` bytes."""
+    """Decode a chunk with the compressor `name`; OversizeError if it exceeds `limit` bytes."""
     if name in STREAMED:
         decoded = STREAMED[name](as_view(data), config, limit + 1)
         if len(decoded) > limit:
@@ -88,7 +88,7 @@ def _blosc(view: memoryview, _limit: int) -> int:
 
 
 def _zstd(view: memoryview, limit: int) -> int:
-    """Return the decoded size that Zstandard frames declare, or an estimate from their blocks."""
+    """Return the decoded size that Zstandard frames declare, or a lower bound from their blocks."""
     total = at = 0
     while at < len(view) and total <= limit:
         n_bytes, at = _zstd_frame(view, at, limit - total)
@@ -97,7 +97,7 @@ def _zstd(view: memoryview, limit: int) -> int:
 
 
 def _zstd_frame(view: memoryview, at: int, limit: int) -> tuple[int, int]:
-    """Return the decoded size of a frame, and the position of the next one."""
+    """Return the decoded size of a Zstandard frame, and the position of the next frame."""
     magic = number(view, at)
     if magic >> 4 == ZSTD_SKIPPED:
         return 0, at + 8 + number(view, at + 4)
@@ -113,9 +113,9 @@ def _zstd_frame(view: memoryview, at: int, limit: int) -> tuple[int, int]:
 
 
 def _zstd_blocks(view: memoryview, at: int, limit: int) -> tuple[int, int]:
-    """Estimate the decoded size of the blocks of a frame; return it, and the end of the frame.
+    """Return an estimate of the decoded size of the blocks of a frame, and the end of the blocks.
 
-    It is the minimum if at least one of `ZSTD_FLUSHED` blocks is full.
+    The estimate is a lower bound if at least one in `ZSTD_FLUSHED` blocks is full.
     """
     most, is_last = 0, 0
     while not is_last and most <= ZSTD_FLUSHED * (limit + ZSTD_BLOCK):
@@ -182,7 +182,7 @@ TEXT_BYTES, TEXT_BYTES_EACH = 16 << 20, 1 << 10
 def described(codec: Any) -> tuple[str, Mapping[str, Any]]:
     """Return the name of a codec, without the prefix of numcodecs, and its parameters.
 
-    It may have Zarr format 2 or 3.
+    The codec may be one of Zarr format 2 or 3.
     """
     if isinstance(codec, Numcodec):
         config = codec.get_config()
@@ -192,7 +192,7 @@ def described(codec: Any) -> tuple[str, Mapping[str, Any]]:
 
 
 class _Reading(Numcodec):  # type: ignore[misc]  # numcodecs ships no types
-    """Codec of Zarr format 2 that decodes with a function."""
+    """Codec of Zarr format 2 that decodes with `function` instead of its own method."""
 
     codec_id = "reading"  # zarr asks the class for one
 
@@ -211,7 +211,7 @@ class _Reading(Numcodec):  # type: ignore[misc]  # numcodecs ships no types
 
 @dataclass(frozen=True)
 class _ReadingBytes(BytesBytesCodec):
-    """Codec of Zarr format 3, from bytes to bytes, that decodes with a function."""
+    """Codec of Zarr format 3, from bytes to bytes, that decodes with `function`."""
 
     codec: Any
     function: Callable[[Any], Any]
@@ -235,9 +235,9 @@ class TextBudget:
         self.left = text_bytes(n)
 
     def looked_at(self, n: int, data: Any) -> Any:
-        """Check encoded texts and subtract their bytes from the budget; return them unchanged.
+        """Check encoded texts, subtract their bytes from the budget, and return `data` unchanged.
 
-        ValueError if their number is not n, OversizeError if the budget is exceeded.
+        It raises ValueError if there are not n texts, and OversizeError if the budget is exceeded.
         """
         view = as_view(data)
         count = number(view, 0)
@@ -251,16 +251,16 @@ class TextBudget:
 
 
 def text_bytes(n: int) -> int:
-    """Maximum number of bytes of n texts."""
+    """Maximum number of bytes that n texts may have."""
     return TEXT_BYTES + TEXT_BYTES_EACH * n
 
 
 class Chain:
-    """Codecs of a chunk of n elements, each limited by the output of those before it (`bounded`).
+    """Codecs of a chunk of n elements, in the order of encoding, with limits on decoded sizes.
 
-    Codecs are in the order of encoding. `n_bytes` is the maximum size of a chunk after them.
-    `itemsize` is the size of a number in bytes, 0 for text, and None after a codec that produces
-    bytes. `text` is the budget for the text of the whole array.
+    `bounded` are the codecs with these limits. `n_bytes` is the maximum size of a chunk after the
+    codecs added so far. `itemsize` is the size of a number in bytes, 0 for text, and None after a
+    codec that produces bytes. `text` is the budget for the text of the whole array.
     """
 
     def __init__(self, label: str, n: int, itemsize: int, text: TextBudget) -> None:
@@ -345,9 +345,9 @@ class Chain:
 
 
 def bounded(metadata: Any, label: str) -> tuple[Any, int]:
-    """Return the metadata of an array, with size limits for its codecs, and the bytes of a chunk.
+    """Return metadata of an array with size limits for its codecs, and the largest size of a chunk.
 
-    These are the maximum for a decoded chunk.
+    The size is the maximum number of bytes of a stored chunk.
     """
     dtype = metadata.dtype.to_native_dtype()
     is_v2 = metadata.zarr_format == 2
@@ -372,7 +372,7 @@ def bounded(metadata: Any, label: str) -> tuple[Any, int]:
 
 
 def _has_text(codecs: Iterable[Any]) -> bool:
-    """Whether the first codec, or the first inside shards, is a text codec."""
+    """Whether the first codec is a text codec, or shards whose first codec is one."""
     first = next(iter(codecs), None)
     if isinstance(first, ShardingCodec):
         return _has_text(first.codecs)

@@ -18,7 +18,7 @@ from xarray.core import indexing
 from dhsic._typing import Array, Index
 from dhsic.namespace import slices
 
-#: The column of names.
+#: Key of the column of feature names.
 NAME = "feature"
 #: Number of features read at a time.
 STRETCH = 1 << 16
@@ -63,7 +63,7 @@ class Column:
 
 
 def all_differ(parts: Callable[[], Iterable[Array]]) -> bool:
-    """Whether all texts differ; `parts` returns them in parts, each time it is called.
+    """Whether all texts differ; each call of `parts` returns all of them, in parts.
 
     First 64-bit hashes of the texts are compared, then the texts with equal hashes.
 
@@ -81,7 +81,7 @@ def all_differ(parts: Callable[[], Iterable[Array]]) -> bool:
 
 
 def repeated_bits(parts: Iterable[Array]) -> Array:
-    """64-bit hashes, ascending, that several texts have; `parts` returns the texts in parts."""
+    """Ascending 64-bit hashes that occur more than once among the texts in `parts`."""
     hashes = np.concatenate([np.empty(0, np.uint64), *map(bits_of, parts)])
     hashes.sort()
     return np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
@@ -94,7 +94,7 @@ def bits_of(texts: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SubsetReader:
-    """Reader of a column for a subset of features, ascending."""
+    """Reader of the values of a column for an ascending subset of features."""
 
     column: Column
     features: Index

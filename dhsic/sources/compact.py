@@ -15,7 +15,7 @@ from dhsic.sources.columns import Column
 
 @dataclass(frozen=True, eq=False)
 class CompactText:
-    """Texts (n,), such as ids: their bytes one after the other, and where each of them ends."""
+    """Texts (n,), such as ids, as the concatenated bytes of all texts, and the end of each."""
 
     data: bytes
     ends: Index  # (n + 1,), from 0
@@ -46,7 +46,7 @@ class CompactText:
 
 @dataclass(frozen=True, eq=False)
 class RepeatedText:
-    """Texts (n,) of which few differ, such as chromosomes: `codes` are positions in `texts`."""
+    """Texts (n,) with few distinct values, such as chromosomes, as positions `codes` in `texts`."""
 
     codes: Index
     texts: Array

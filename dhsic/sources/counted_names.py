@@ -18,7 +18,7 @@ SIMPLE = re.compile(r"[\w.-]*", re.ASCII)
 
 
 class Count(NamedTuple):
-    """Names that count samples: the text before the number, the first and the last number."""
+    """Description of names that count samples: prefix, first number and last number."""
 
     prefix: str
     first: int
@@ -26,7 +26,7 @@ class Count(NamedTuple):
 
     @classmethod
     def of(cls, names: Array) -> Count | None:
-        """Return the count of some names; None if they do not count from 0 or 1.
+        """Return the description of some names; None if they do not count from 0 or 1.
 
         >>> Count.of(np.array(["s2", "s1", "s4"])), Count.of(np.array(["0_0", "1_1"]))
         (Count(prefix='s', first=1, last=4), Count(prefix='', first=0, last=1))
@@ -44,7 +44,7 @@ class Count(NamedTuple):
         return cls(str(prefixes.pop()), first, last) if first in (0, 1) and is_dense else None
 
     def is_shifted(self, other: Count) -> bool:
-        """Whether each of two counts has a number that the other lacks, at opposite ends.
+        """Whether two counts of one prefix are shifted: one begins first, the other ends last.
 
         >>> [Count("", 0, 9).is_shifted(Count("", 1, last)) for last in (10, 9)]
         [True, False]
@@ -58,7 +58,7 @@ class Count(NamedTuple):
 
 
 def written_once(values: Array) -> Array | None:
-    """Return the ids if all values have the form ``id_id``; else None."""
+    """Return the ids (m,) if all values (m,) have the form ``id_id``; else None."""
     halves = [value[: len(value) // 2] for value in values]
     if all(value == f"{half}_{half}" for value, half in zip(values, halves, strict=True)):
         return np.array(halves, dtype=object)
@@ -66,7 +66,9 @@ def written_once(values: Array) -> Array | None:
 
 
 def counted_anew(names: Array, prefix: str, step: int) -> str:
-    """Return a pandas expression that adds `step` to names with a prefix; "" if this is not simple.
+    """Return a pandas expression that adds `step` to the numbers in names that begin with `prefix`.
+
+    The result is "" if numbers have leading zeros, or if the prefix would need escapes.
 
     >>> counted_anew(np.array(["0", "1"]), "", 1), counted_anew(np.array(["s1", "s2"]), "s", -1)
     ('{v}.astype(int) + 1', "'s' + ({v}.str[1:].astype(int) - 1).astype(str)")

@@ -73,7 +73,7 @@ OBJECTS: tuple[tuple[str, tuple[type, ...], str, str], ...] = (
 
 
 def date_formats(text: Array) -> list[str]:
-    """Return the date formats that read all texts in `text` (m,) except ""; empty if not dates.
+    """Return the date formats in which all texts (m,) except "" can be read; [] if there are none.
 
     >>> import numpy as np
     >>> date_formats(np.array(["3/14/19", "12/1/20"])), date_formats(np.array(["20-29", "1/2"]))
@@ -91,15 +91,15 @@ def date_formats(text: Array) -> list[str]:
 
 
 def reads(way: str, texts: list[str]) -> bool:
-    """Whether the date format `way` reads all texts."""
+    """Whether all texts can be read in the date format `way`."""
     return bool(pd.to_datetime(texts, format=way, errors="coerce", utc=True).notna().all())
 
 
 def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = LETTER) -> str:
-    """Refuse texts (m,) that are dates, so that each would be a class or group.
+    """Refuse texts (m,) that are dates, because each date would be a class or group of its own.
 
-    Returns a sentence if the dates are few enough to be batches, and "" if the texts are not dates.
-    `group` is "class" or "group"; `remedy` is the advice for dates that are names.
+    The result is a sentence if the dates are few enough to be batches, and "" if the texts are not
+    dates. `group` is "class" or "group"; `remedy` is the advice for dates that are names.
     """
     formats = date_formats(text)
     if not formats:
@@ -122,14 +122,14 @@ def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = L
 
 
 def has_dates(values: pd.Series) -> bool:
-    """Whether the first value (m,) that is not missing is an object of `OBJECTS`."""
+    """Whether the first value that is not missing, among (m,), is a date or time (`OBJECTS`)."""
     present = values[values.notna()] if values.dtype.kind == "O" else values[:0]
     types = tuple(each for _, types, _, _ in OBJECTS for each in types)
     return bool(len(present)) and isinstance(present.iloc[0], types)
 
 
 def refuse_date_objects(column: WrittenColumn, values: pd.Series, remedy: str) -> None:
-    """Refuse values (m,) of types of dates, times of day, periods or durations.
+    """Refuse values (m,) that are objects for dates, times of day, periods or durations.
 
     `remedy` is the advice for values that are names.
     """
@@ -166,10 +166,10 @@ def about_dates(formats: Sequence[str]) -> str:
 
 
 def serial_days(texts: Iterable[str], numbers: Iterable[float]) -> str:
-    """Return a pandas expression for dates of which some are numbers of days, as Excel has them.
+    """Return a pandas expression for dates of which some are Excel serial numbers.
 
-    It counts days since 1899-12-30, with fractions for times of day. It is "" if `texts` are not
-    dates of one format, or if `numbers` are not all days of 1950 to 2100.
+    The expression gives days since 1899-12-30, with fractions for times of day. It is "" if `texts`
+    are not dates of one format, or if any of `numbers` is not a day from 1950 to 2100.
 
     >>> import pandas as pd
     >>> dates = ["14/03/2019", "43539"]

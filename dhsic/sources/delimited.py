@@ -1,9 +1,9 @@
-"""Text tables: TSV, CSV, or fields separated by blanks; compressed or not.
+"""Text tables: TSV, CSV, or fields separated by blanks, compressed or uncompressed.
 
 `dhsic.sources.headers` recognises the separator and the header from the first rows. These
 variations are supported: a header without a name for the first column (written by R), separators at
-the end of lines, a byte-order mark, text as formulas (``="0012"``), and lines above the header that
-programs write.
+the end of lines, a byte-order mark, text as formulas (``="0012"``), and lines above the header, as
+some programs write.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Delimited:
             self._read_header(top)
 
     def _refuse_rules(self, top: TableTop) -> None:
-        """Refuse a table that is formatted for display, with lines of dashes."""
+        """Refuse a table that was formatted for display, with lines of dashes."""
         if any(RULE.fullmatch("".join(fields)) for fields in top.rows[:3]):
             raise self.refused(
                 "it contains lines of dashes, as in tables that databases print (psql --csv writes "
@@ -109,7 +109,7 @@ class Delimited:
             )
 
     def _read_header(self, top: TableTop) -> None:
-        """Decide whether the first row is a header, and how many fields each row has."""
+        """Set `names`, `width` and `may_have_header` from the first rows; refuse bad headers."""
         if top.title:
             raise self.refused(
                 f"its first line is a title ({top.title[:40]!r}), but it should contain the "
@@ -152,7 +152,7 @@ class Delimited:
             )
 
     def _without_top(self, n_rows: int) -> str:
-        """Return advice on how to remove the rows at the top of a table."""
+        """Return advice on how to remove the first `n_rows` rows of the table."""
         records = (number for number, fields in self._records() if any(fields))
         with self._reading():
             line = next(islice(records, n_rows, None))
@@ -170,12 +170,12 @@ class Delimited:
 
     @staticmethod
     def _is_other_order(fields: list[str], header: list[str]) -> bool:
-        """Whether fields are the names of the header in another order, and not numbers."""
+        """Whether fields are the names in the header in any order, and not only numbers."""
         is_header = len(fields) == len(header) and sorted(fields) == sorted(header)
         return is_header and not all(map(is_numeral, fields))
 
     def _joined_by_names(self, line: int) -> str:
-        """Return advice on how to join the parts of a table before and from a second header."""
+        """Return advice on how to join two tables in one file; the second begins at `line`."""
         if self._fetched is not None or self.path.lower().endswith((*SUFFIXES,)):
             return f"Split the file before line {line}, and join the two tables with pandas.concat."
         parts = f"lines[{self.top.n_skipped}:{line - 1}], lines[{line - 1}:]"
@@ -187,15 +187,15 @@ class Delimited:
         )
 
     def _is_of_plink(self, fields: list[str]) -> bool:
-        """Whether the file is a .fam or .psam file without a header."""
+        """Whether the file is a PLINK .fam or .psam file without a header."""
         suffix = self.file.suffix.lower()
         is_fam = suffix == ".fam" or (suffix == ".psam" and not fields[0].startswith("#"))
         return is_fam and {"fid", "iid"}.isdisjoint(map(plain, fields[:2]))
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line number and the fields of each row below the header that is not empty.
+        """Yield the line number and the fields of each row below the header.
 
-        If a line has too few fields, the list is shorter.
+        Empty rows are skipped. A line with too few fields gives a shorter list.
 
         Raises
         ------
@@ -235,7 +235,7 @@ class Delimited:
                     yield [field.strip() for field in fields]
 
     def lines_above(self) -> list[str]:
-        """Return the lines above the header, such as descriptions of the samples."""
+        """Return the lines above the header, which may describe the samples."""
         with self._reading(), self._opened() as lines:
             return [*islice(lines, self.top.n_skipped)]
 
@@ -263,7 +263,7 @@ class Delimited:
                     yield number, fields
 
     def _separated(self, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line number and the fields of lines with a separator; quotes may span lines."""
+        """Yield the line number and the fields of each record; a quoted field may span lines."""
         reader = csv.reader(lines, delimiter=self.separator, skipinitialspace=True, strict=True)
         number = self.top.n_skipped + 1
         while True:
@@ -282,7 +282,7 @@ class Delimited:
 
     @contextmanager
     def _bytes(self) -> Iterator[IO[bytes]]:
-        """Open the file as a decompressed stream."""
+        """Open the file, or its copy in memory, as a stream of decompressed bytes."""
         with self.file.open("rb") if self._fetched is None else BytesIO(self._fetched) as raw:
             yield decompressed(raw, self.path)
 
@@ -299,19 +299,19 @@ class Delimited:
         )
 
     def formula_advice(self) -> str:
-        """Return the end of a message with a command, if fields are formulas; otherwise ""."""
+        """Return advice to write formulas as text before running a command; "" without formulas."""
         with self._as_written() as lines:
             return formula_advice(self.path, lines)
 
     @contextmanager
     def _opened(self) -> Iterator[Iterator[str]]:
-        """Open the file as lines of text, in which formulas are replaced by their text."""
+        """Open the file as lines of text; formulas are replaced by the text that they contain."""
         with self._as_written() as lines:
             yield map(as_plain, lines)
 
     @contextmanager
     def _as_written(self) -> Iterator[Iterator[str]]:
-        """Open the file as lines of text; InputError if it is binary."""
+        """Open the file as lines of text, formulas included; InputError if it is binary."""
         with self._bytes() as file:
             stream: Any = file if hasattr(file, "peek") else BufferedReader(file)
             head = stream.peek(HEAD)[:HEAD]
@@ -347,12 +347,12 @@ class Delimited:
             ) from error
 
     def refused(self, why: str) -> InputError:
-        """Return an InputError: the file cannot be read as a table, for the reason `why`."""
+        """Return the InputError that the file cannot be read as a table, for the reason `why`."""
         return InputError(f"{self.path} cannot be read as a table: {why}")
 
 
 def is_text_table(path: str) -> bool:
-    """Whether a path is a text file, compressed or not, with several columns."""
+    """Whether a path is a text file, possibly compressed, with several columns."""
     file = Path(path)
     if not file.is_file():
         return False

@@ -1,9 +1,9 @@
 """Blocks of features: several matrices of the same samples, such as expression and genotypes.
 
-A joined source has blocks if its parts are matrices of different kinds, rather than files of one
-matrix, such as one per chromosome. Each block has its own kind of values: `BlockScaling` leaves
-genotype dosages unscaled beside other features, and `FloatBlocks` reads codes for missing values in
-the blocks in which they have this meaning.
+Here a block is one of the matrices of a joined source, if these are of different kinds. A matrix
+that is split into files, such as one per chromosome, has no blocks. Each block has its own kind of
+values: `BlockScaling` leaves genotype dosages unscaled if other blocks are scaled, and
+`FloatBlocks` replaces codes for missing values only in the blocks in which they mean missing.
 
 With ``balance=True`` every block has the same share of the mean squared distance of samples. Let
 ``v_b`` be the sum over the features of block b of their mean squares after scaling, B the number
@@ -32,9 +32,10 @@ SMALL_INTEGER = 2
 
 @dataclass(frozen=True, eq=False)
 class FeatureBlocks:
-    """Blocks of the d features of a source.
+    """Named blocks (matrices of different kinds) of the d features of a source.
 
-    `codes` (d,) are the positions of the blocks in `names`, and `parts` are their matrices.
+    `codes` (d,) has the position in `names` of each feature's block. `parts` are the matrices of
+    the blocks.
     """
 
     names: tuple[str, ...]
@@ -54,9 +55,10 @@ class FeatureBlocks:
         return FeatureBlocks(whole.block_names, codes, whole.parts)
 
     def features_of(self, source: AbstractSource, block: int, some: Index | None = None) -> Index:
-        """Positions in the matrix of a block of those features that `source` has.
+        """Return the positions, in the matrix of a block, of the block's features in `source`.
 
-        With `some`, positions of features in `source`, only those; all if none is in the block.
+        `some` are positions in `source`: only these features are returned, or all features of the
+        block if it contains none of them.
         """
         source = _without_shadows(source)
         whole = whole_of(source)
@@ -75,7 +77,7 @@ class FeatureBlocks:
         return dict(zip(self.names, (by_block / (total or 1.0)).tolist(), strict=True))
 
     def ranks(self, ranks: Index) -> Index:
-        """Ranks of features within their blocks, from the ranks (d,) over all blocks."""
+        """Ranks (d,) of features within their blocks, from the ranks (d,) over all blocks."""
         out = np.empty_like(ranks)
         for block in range(len(self.names)):
             members = np.flatnonzero(self.codes == block)
@@ -84,7 +86,7 @@ class FeatureBlocks:
 
 
 def block_codes(source: AbstractSource) -> Index:
-    """Position of the block of each feature (d,) of a source that joins several matrices."""
+    """Position of the block of each feature, (d,), of a source that joins several matrices."""
     source = _without_shadows(source)
     whole = whole_of(source)
     assert isinstance(whole, JoinedSource), "it has blocks"
@@ -100,10 +102,11 @@ def _without_shadows(source: AbstractSource) -> AbstractSource:
 
 @dataclass(frozen=True, eq=False)
 class BlockScaling:
-    """Scaling of features by their blocks, which replaces the scaling of the first pass.
+    """Rule that changes the scaling of features according to their blocks.
 
-    `codes` (d,) are the blocks of the features. Features of blocks in `is_unscaled` (B,) are only
-    centred. With `balance`, all blocks have the same sum of mean squares.
+    `codes` (d,) has the position of each feature's block. Where `is_unscaled` (B,) is True, the
+    features of a block are only centred. With `balance`, all blocks have the same sum of mean
+    squares.
     """
 
     codes: Index
@@ -111,7 +114,7 @@ class BlockScaling:
     balance: bool
 
     def of(self, scaling: Scaling) -> tuple[Scaling, Float]:
-        """Return the scaling by blocks, and the factor (d,) by which it differs from `scaling`."""
+        """Return the scaling by blocks, and its ratio (d,) to `scaling`."""
         codes = np.resize(self.codes, scaling.std.size)  # shadows repeat the features
         varies = scaling.scale > 0
         scale = np.where(self.is_unscaled[codes] & varies, 1.0, scaling.scale)
@@ -127,7 +130,7 @@ class BlockScaling:
         return changed, factor
 
     def _weights(self, sizes: Float, codes: Index) -> Float:
-        """Weights (d,) of features with mean squares `sizes`, by which blocks are balanced."""
+        """Weights (d,) of features that balance the blocks; `sizes` (d,) are mean squares."""
         by_block = np.bincount(codes, np.nan_to_num(sizes), minlength=self.is_unscaled.size)
         has_size = by_block > 0
         mean = by_block.sum() / max(1, has_size.sum())
@@ -136,9 +139,9 @@ class BlockScaling:
 
 
 class FloatBlocks(AbstractView):
-    """Source whose values are floats, NaN if missing, with codes for missing values by block.
+    """Source that converts the values of `base` to floats, with NaN for missing values.
 
-    `codes` maps the position of a block to the numbers that mean missing in it.
+    `codes` maps the position of a block to the numbers that mean missing in this block.
     """
 
     def __init__(self, base: AbstractSource, codes: Mapping[int, Sequence[int]]) -> None:

@@ -2,9 +2,9 @@
 
 Zarr stores are read at their location. HDF5, Parquet, tables, PLINK, BGEN and VCF files are read by
 seeking, or by libraries that need paths. They are therefore downloaded, together with the files
-that belong to them, to a folder for temporary files (``TMPDIR``), which is removed when the process
-ends. Workers that have access to this folder read from it. Other workers download their own copy,
-and refuse a different version.
+that belong to them, to a temporary folder (in ``TMPDIR``), which is removed when the process ends.
+Workers that have access to this folder read from it. Other workers download their own copy, and
+refuse a different version.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Copy:
     ----------
     url : str
     path : Path
-        Path of the copy, the same on all machines.
+        Path of the copy; all machines use the same path.
     objects : tuple of (str, Mapping)
         URL of each file, and its version according to the store.
     digest : str
@@ -69,7 +69,7 @@ class Copy:
     options: Mapping[str, Any] | None
 
     def fetch_again(self) -> None:
-        """Download the file to the same path if it does not exist on this machine.
+        """Download the files to the same paths if they do not exist on this machine.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class Copy:
 
 
 class FetchedSource(AbstractView):
-    """Source of a local copy of a URL; another machine downloads its own copy first."""
+    """Source of a local copy of a URL; unpickled on another machine, it downloads its own copy."""
 
     def __init__(self, base: AbstractSource, copy: Copy) -> None:
         super().__init__(base)
@@ -162,12 +162,12 @@ def changed(url: str) -> DataError:
 
 @cache
 def _folder(pid: int) -> TemporaryDirectory[str]:  # noqa: ARG001  # each process has its own
-    """Create a folder that is removed when this process ends."""
+    """Create a temporary folder, once per process, that is removed when the process ends."""
     return TemporaryDirectory(prefix="dhsic-fetched-", ignore_cleanup_errors=True)
 
 
 def _parts_of(url: str) -> list[tuple[str, ...]]:
-    """Return the URLs of the files that belong together; each has a tuple of possible URLs."""
+    """Return the possible URLs of each file that is needed to read `url`, including `url`."""
     suffix = PurePosixPath(urlsplit(url).path).suffix
     calls = SUFFIXES.get(suffix.lower())
     if calls is None:
@@ -178,7 +178,7 @@ def _parts_of(url: str) -> list[tuple[str, ...]]:
 
 
 def _optional_parts_of(url: str) -> list[str]:
-    """Return the URLs of files that may lie beside the file at a URL: samples, index of BGEN."""
+    """Return the URLs of files that may lie beside a BGEN file: its samples and its index."""
     if not url.lower().endswith(BGEN):
         return []
     return [url[: -len(BGEN)] + SAMPLES_SUFFIX, url + INDEX_SUFFIX]

@@ -1,7 +1,7 @@
 """Several files as one matrix: lists of files, glob patterns, and text files that list paths.
 
-Genotypes usually are one file per chromosome. `expanded` converts everything that names several
-files into a list, which `dhsic.open_source` joins along the features.
+Genotypes are usually stored in one file per chromosome. `expanded` converts whatever stands for
+several files into a list, which `dhsic.open_source` joins along the features.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_BLOCKS = 5
 
 
 class NamedMatrices(list[Any]):
-    """Several matrices of one set of samples, each a block of features with a name."""
+    """List of matrices with the same samples; each is a block of features and has a name."""
 
     def __init__(self, matrices: Iterable[Any], names: Iterable[str]) -> None:
         super().__init__(matrices)
@@ -42,12 +42,12 @@ class NamedMatrices(list[Any]):
 
 
 def expanded(X: Any) -> Any:
-    """Return data as passed, or a list of several matrices.
+    """Return the list of matrices for which X stands, or X itself if it is one matrix.
 
-    A text ``"@files.txt"`` is a file of paths, and ``"chr*.bed"`` a pattern, unless a file has this
-    name. A list of paths or of opened data may contain both. A list of one matrix is that matrix.
-    A dict of matrices by name, and MuData, become `NamedMatrices`. Frames of other packages become
-    frames of pandas.
+    The text ``"@files.txt"`` stands for the paths in a file, and ``"chr*.bed"`` for the files that
+    match a pattern, unless a file has this name. A list of paths or opened data may contain such
+    texts. A list of one matrix becomes that matrix. A dict of matrices by name, and MuData, become
+    `NamedMatrices`. Frames of other packages become frames of pandas.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def expanded(X: Any) -> Any:
 
 
 def _refuse_other_lists(X: Any) -> None:
-    """Refuse an empty list, and a list of paths with other elements."""
+    """Refuse an empty list, and a list of paths that has other elements too."""
     if not isinstance(X, list | tuple):
         return
     others = [x for x in X if not isinstance(x, str | PathLike)]
@@ -92,7 +92,7 @@ def _refuse_other_lists(X: Any) -> None:
 
 
 def is_several(X: Any) -> bool:
-    """Whether X is a list of matrices, as returned by `expanded`, that are joined when opened."""
+    """Whether X, as returned by `expanded`, is a list of matrices to be joined."""
     return _lists_matrices(X) and len(X) > 1
 
 
@@ -140,7 +140,7 @@ def _lists_matrices(X: Any) -> bool:
 
 
 def _is_matrix(x: Any) -> bool:
-    """Whether an element of a list is a matrix: a path, a store, or an object with two axes."""
+    """Whether x is a matrix: a path, a store, or an object with two axes."""
     if isinstance(x, NamedMatrices):
         return True
     is_store = type(x).__module__.partition(".")[0] in ("zarr", "xarray", "anndata")
@@ -149,7 +149,7 @@ def _is_matrix(x: Any) -> bool:
 
 
 def _files_of(name: str) -> list[str]:
-    """Return the files that a path, a pattern or a list of paths names."""
+    """Return the paths for which `name` stands: a path, a pattern, or @ and a file of paths."""
     if "://" in name or Path(name).exists():
         return [name]
     if name.startswith(LISTING):
@@ -166,7 +166,7 @@ def _files_of(name: str) -> list[str]:
 
 
 def _listed(path: Path) -> list[str]:
-    """Read the paths in a file; relative to the current folder, or to the folder of the file."""
+    """Return the paths in a file, which are relative to the current folder or to its own folder."""
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
@@ -190,7 +190,7 @@ def _listed(path: Path) -> list[str]:
 
 
 def _near(name: str, folder: Path) -> str:
-    """Return a path that exists in the current folder unchanged, else relative to `folder`."""
+    """Return a path unchanged if it is a URL or exists; otherwise joined to `folder`."""
     return name if "://" in name or _is_there(name) else str(folder / name)
 
 
@@ -200,7 +200,7 @@ def _is_there(name: str) -> bool:
 
 
 def _without_tables(found: Iterable[Any]) -> list[Any]:
-    """Exclude tables of PLINK files, such as .bim, whose genotypes are in the list too."""
+    """Exclude PLINK tables, such as .bim files, whose genotype files are in the list too."""
     listed = [*found]
     paths = {x for x in listed if isinstance(x, str)}
 

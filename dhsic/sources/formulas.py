@@ -1,8 +1,8 @@
 """Fields as spreadsheets write them: formulas that stay text, ``="0012"``, and typographic minus.
 
-They mean the text between the quotes. In a CSV file the formula itself is often in quotes, which
-doubles the quotes within it. Lines are rewritten before they are split into fields, because the
-text may contain the separator.
+Such a formula means the text between its quotes. In a CSV file the formula itself is often in
+quotes, so that the quotes within it are doubled. Lines are rewritten before they are split into
+fields, because the text may contain the separator.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SED = r's/(^|[\t,;| ])"=""([^"]*)"""/\1"\2"/g; s/(^|[\t,;| ])="([^"]*)"/\1"\2"/
 
 
 def as_plain(line: str) -> str:
-    """Replace formulas of a line by the quoted text that they mean, and signs by a plain minus.
+    """Replace formulas in a line by their text in quotes, and typographic minus signs by a hyphen.
 
     >>> as_plain('="0012",="a, b",1.5'), as_plain("a\u2013b,\u22121.5,3\u20134")
     ('"0012","a, b",1.5', 'a\u2013b,-1.5,3\u20134')
@@ -38,16 +38,17 @@ def as_plain(line: str) -> str:
 
 
 def _quoted_text(formula: re.Match[str]) -> str:
-    """Return the text of a formula as a quoted field; quotes within it are doubled."""
+    """Return the text of a matched formula as a quoted field; quotes in the text are doubled."""
     bare, quoted = formula.groups()
     text = bare if quoted is None else quoted.replace('""""', '""')
     return f'"{text}"'
 
 
 def formula_advice(path: str, lines: Iterable[str]) -> str:
-    """Return the end of a message with a command, for a table whose `lines` contain formulas.
+    """Return advice to write formulas as plain text before running the command of a message.
 
-    It is "" if there are none. The commands of messages read such fields with = and quotes.
+    Pandas, which these commands use, would read such fields with = and quotes. The result is "" if
+    the `lines` of the table contain no formulas.
     """
     formula = next(filter(None, map(_FORMULA.search, lines)), None)
     if formula is None:
@@ -59,10 +60,10 @@ def formula_advice(path: str, lines: Iterable[str]) -> str:
 
 
 def minus_signs(path: str) -> str:
-    """Return Python code that writes a plain minus before the numbers of a pandas table t of text.
+    """Return Python code that replaces typographic minus signs in a pandas table t of text.
 
-    Commands of messages contain it if the table at `path` has other minus signs, which dhsic reads
-    as minus, but pandas does not. It is "" if there are none, or if the table is at a URL.
+    Commands in messages need this code if the table at `path` has typographic minus signs, which
+    dhsic reads, but pandas does not. It is "" if there are none, or if the table is at a URL.
     """
     if "://" in path:
         return ""

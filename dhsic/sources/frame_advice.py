@@ -1,4 +1,4 @@
-"""Advice in Python on text among numbers, in columns of a DataFrame and in labels."""
+"""Advice, as Python code, for text among numbers in columns of a DataFrame and in labels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SECONDS = "{v}.dt.total_seconds()"
 
 
 def numbers_in_python(columns: Sequence[OddFields], texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Return pandas expressions that convert text {v} among numbers, with their meaning.
+    """Return pandas expressions that convert columns of numbers and text {v} to numbers.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def numbers_in_python(columns: Sequence[OddFields], texts: Iterable[str]) -> lis
 
     Returns
     -------
-    Pairs of an expression and a sentence on what it does; none if text has no meaning as numbers.
+    Pairs of an expression and a sentence that introduces it; [] if the text does not mean numbers.
     """
     limit = next((text for column in columns for text in column.limits), "")
     has_commas = any(column.commas for column in columns)
@@ -70,15 +70,15 @@ def numbers_in_python(columns: Sequence[OddFields], texts: Iterable[str]) -> lis
 
 
 def as_numbers_of(expression: str, values: str) -> str:
-    """Return Python code that converts text to numbers by a pandas expression; NaN for other text.
+    """Return Python code that applies a pandas `expression` and converts the result to numbers.
 
-    `values` is an expression for a series of the text.
+    Text that is no number becomes NaN. `values` is Python code for the series of text.
     """
     return f"pandas.to_numeric({expression.format(v=f'{values}.astype(str)')}, errors='coerce')"
 
 
 def about_columns(X: pd.DataFrame) -> str:
-    """Return a description of the non-numeric columns of a frame, with advice."""
+    """Return the predicate of a message on the non-numeric columns of a frame, with advice."""
     dated = {name: change for name in X.columns if (change := _of_time(X, name))}
     others = [k for k, name in enumerate(X.columns) if name not in dated]
     columns = [_text_of(X.iloc[:, k]) for k in others]
@@ -119,7 +119,7 @@ def about_columns(X: pd.DataFrame) -> str:
 def _about_numerals(X: pd.DataFrame, names: list[str]) -> str:
     """Return advice on columns of objects or text that contain only numbers and missing values.
 
-    Words for missing values are named, because ``astype`` does not convert them.
+    The advice names words for missing values, because ``astype`` does not convert them.
     """
     listed = _listed(names, X)
     gone = [
@@ -136,13 +136,16 @@ def _about_numerals(X: pd.DataFrame, names: list[str]) -> str:
 
 
 def _cells(columns: pd.Series | pd.DataFrame) -> Iterable[tuple[object, object]]:
-    """Pairs of row name and value of a column, or of columns with the same name."""
+    """Return pairs of row name and value of a column, or of all columns with the same name."""
     each = [columns] if isinstance(columns, pd.Series) else [v for _, v in columns.items()]
     return ((at, value) for v in each for at, value in zip(v.index, v.tolist(), strict=True))
 
 
 def _kind(column: OddFields) -> str:
-    """Return the kind of a text column, by which there is advice on it."""
+    """Return the kind of a text column, which determines the advice: a key of `_ADVICE`, or other.
+
+    The other kinds are "few" (numbers with some text) and "numerals" (numbers written as text).
+    """
     if column.dosages:
         return {OF_LETTERS: "letters", OF_CODES: "codes"}.get(column.dosages, "calls")
     if column.are_few or _are_numbers(column):
@@ -153,7 +156,7 @@ def _kind(column: OddFields) -> str:
 
 
 def _listed(names: list[str], X: pd.DataFrame) -> str:
-    """Return Python code for column names; if all columns of X are many, code that selects text."""
+    """Return Python code for a list of column names, or code that selects all text columns of X."""
     if len(names) == X.shape[1] > MOST_OPTIONS:
         return "X.select_dtypes(exclude=['number', 'bool']).columns"
     return repr(names)
@@ -173,7 +176,7 @@ def _about_genotypes(columns: Sequence[OddFields], names: str) -> str:
 
 
 def _about_boxes(columns: Sequence[OddFields], names: str) -> str:
-    """Return advice on columns with one word, or no value, such as check boxes."""
+    """Return advice on columns that contain one word or nothing, such as check boxes."""
     words, first = sorted({t for c in columns for t in c.places}), (c.name for c in columns)
     return (
         f"If a missing value in {abbreviate(map(repr, first), MOST_DESCRIBED)} means no, write 1 "
@@ -193,7 +196,7 @@ def _about_groups(columns: Sequence[OddFields], names: str) -> str:
 
 
 def _about_marks(columns: Sequence[OddFields]) -> str:
-    """Return advice on texts without letters or digits in columns of groups; "" for none."""
+    """Return advice on texts without letters or digits, such as ?, in columns of categories."""
     marks = marks_in(columns)
     if not marks:
         return ""
@@ -241,16 +244,16 @@ def _of_time(X: pd.DataFrame, name: object) -> str:
 
 
 def _pointed(column: pd.Series) -> PointedNumbers:
-    """Parse the texts of a column, or of columns with the same name, as numbers with points.
+    """Parse a column, or all columns with the same name, as numbers with points.
 
-    Missing values are skipped. The result shows whether the points may separate thousands.
+    The result says whether the points may separate thousands. Missing values are skipped.
     """
     texts = [str(value).strip() for value in column.to_numpy().ravel().tolist()]
     return PointedNumbers.of(text for text in texts if text.lower() not in NA)
 
 
 def _text_of(column: pd.Series) -> OddFields:
-    """Collect the texts of a column that are not missing."""
+    """Collect the texts of a column and their rows, without missing values."""
     odd = OddFields(f"column {column.name!r}", column.name)
     for at, value in zip(column.index, column.tolist(), strict=True):
         text = value.strip() if isinstance(value, str) else str(value)

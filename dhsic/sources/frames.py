@@ -174,7 +174,7 @@ def part_of(element: zarr.Group, name: str) -> zarr.Array[Any]:
 def whole_array(
     array: zarr.Array[Any], missing_chunks: MissingChunks, at: slice = slice(None)
 ) -> Array:
-    """Read an array (n,), or part of it; writers omit chunks of zeros from shards."""
+    """Read an array (n,), or part of it; inner chunks that a shard omits are fill values."""
     holes: MissingChunks | None = "fill" if array.dtype.kind in "biuf" else None
     return read_array(array, missing_chunks, at, holes=holes)
 
@@ -205,14 +205,14 @@ def _nullable(element: zarr.Group, missing_chunks: MissingChunks) -> Array:
 
 
 def filled(values: Array, mask: Mask, encoding: Any) -> Array:
-    """Return values unchanged if none are missing; else float64 with NaN, or text with ""."""
+    """Return values (n,) with NaN (as float64), or "" for text, where `mask` (n,) is True."""
     if encoding == "nullable-string-array":
         return np.where(mask, "", text(values))
     return np.where(mask, np.nan, values.astype(np.float64)) if mask.any() else values
 
 
 def _paths(frame: AbstractFrame) -> str:
-    """Return the names of columns of a dataframe in obsm, as labels, for messages."""
+    """Return the paths by which columns of a dataframe in obsm can be labels, for messages."""
     folder = str(frame.place).rpartition("obsm/")[2]
     return abbreviate((repr(f"obsm/{folder}/{name}") for name in frame.columns), 4)
 

@@ -1,8 +1,8 @@
-"""Samples of GEO files: what the lines above the table say about them.
+"""Variables of samples in GEO files, which are in the lines above the table.
 
-A series matrix has one line per variable. Each field of ``!Sample_characteristics_ch1`` contains
-the name of a variable and its value (``tissue: liver``). A data set has groups of samples instead
-(``^SUBSET``).
+A series matrix (GSE) has one line per variable. Each field of ``!Sample_characteristics_ch1``
+contains the name of a variable and its value (``tissue: liver``). A data set (GDS) has groups of
+samples instead (``^SUBSET``).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ACCESSION, CHARACTERISTICS = "geo_accession", "characteristics_ch"
 def geo_samples(lines: Iterable[str], columns: Sequence[str] = ()) -> dict[str, Array]:
     r"""Return a table of samples from the lines above a GEO table: texts (m,) by variable.
 
-    The variable geo_accession has the names of the samples; without such a line, they are
-    `columns`, those of the table. A sample without a value has "". The table is {} if there are
-    neither.
+    The variable geo_accession has the names of the samples. Without a line of this name, the
+    samples are `columns`, the names of the table's columns. A sample without a value has "". The
+    result is {} if there are no samples.
 
     >>> names = "!Sample_geo_accession\tGSM1\tGSM2"
     >>> lines = [names, "!Sample_characteristics_ch1\tage: 7\t"]
@@ -48,9 +48,9 @@ def geo_samples(lines: Iterable[str], columns: Sequence[str] = ()) -> dict[str, 
 
 
 def variables_of(samples: Array, lines: Iterable[str]) -> dict[str, Array]:
-    """Return what the lines above a GEO table say about `samples` (m,): texts (m,) by variable.
+    """Return the variables of `samples` (m,) in the lines above a GEO table: texts (m,) by name.
 
-    Titles and files, which are other names of the samples, are left out.
+    Variables that are only other names of the samples, such as titles and files, are left out.
     """
     about = geo_samples(lines, [*samples])
     place = {name: i for i, name in enumerate(about.pop(ACCESSION, ()))}
@@ -64,9 +64,10 @@ def _are_names(texts: Array) -> bool:
 
 
 def advice_on_samples(samples: Array, lines: Iterable[str]) -> str:
-    """Return sentences on the variables above a GEO table, each after a blank; "" without any.
+    """Return sentences on the variables in the lines above a GEO table; "" if there are none.
 
-    Titles that differ between all samples are no variable, but a part of them may name a group.
+    Each sentence begins with a blank. Titles that differ between all samples are not a variable,
+    but part of a title may name a group.
     """
     about = geo_samples(lines, [*samples])
     about.pop(ACCESSION, None)
@@ -94,7 +95,7 @@ def _of_samples(
     """Yield the variable, sample and text of each field of lines about samples.
 
     Lines with the same text for all samples are left out, except characteristics. `columns` are the
-    samples if no line names them.
+    sample names if no line contains them.
     """
     named = [(row[0][len(SAMPLE) :], row[1:]) for row in rows if row[0].lower().startswith(SAMPLE)]
     samples = next((fields for name, fields in named if name == ACCESSION), columns)
@@ -109,13 +110,13 @@ def _of_samples(
 
 
 def _called(variable: str, line: str) -> str:
-    """Return the name of a characteristic; those of the second channel of an array end in ch2."""
+    """Return the name of a characteristic, with ch2 appended if it is of the second channel."""
     channel = line.removeprefix(CHARACTERISTICS)
     return variable.strip() if channel == "1" else f"{variable.strip()} ch{channel}"
 
 
 def _of_subsets(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the type, sample and description of each sample of the groups of a data set."""
+    """Yield variable, sample and group for each sample in the groups (^SUBSET) of a data set."""
     group: dict[str, str] = {}
     for line in lines:
         name, _, text = line.partition(" = ")

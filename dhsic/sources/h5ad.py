@@ -1,8 +1,8 @@
 """AnnData outside Zarr: AnnData objects, in memory or backed, and HDF5 files (.h5ad).
 
-Neither needs the package anndata: the parts of an object are its attributes, and a file is read
-with h5py, in the encodings of all versions from 0.5 on. Early versions wrote dataframes as one
-array of records, and categories to `uns`.
+The package anndata is not imported: an object is read through its attributes, and a file with
+h5py, in the encodings of all versions since 0.5. Early versions wrote a dataframe as one array of
+records, and its categories to `uns`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ EARLY = {"raw/X": "raw.X", "raw/var": "raw.var"}
 
 
 class PandasFrame(AbstractFrame):
-    """Dataframe of an AnnData object."""
+    """Dataframe (obs, var or one in obsm) of an AnnData object in memory."""
 
     def __init__(self, frame: pd.DataFrame, place: str) -> None:
         self.frame, self.place, self.n = frame, place, len(frame)
@@ -91,7 +91,7 @@ class PandasFrame(AbstractFrame):
 
 @dataclass(frozen=True, slots=True)
 class AnnDataObject(AbstractAnnData):
-    """AnnData object of the package anndata."""
+    """Matrices and dataframes of an object of the package anndata."""
 
     adata: Any
 
@@ -112,7 +112,7 @@ class AnnDataObject(AbstractAnnData):
         return isinstance(self.matrix(name), pd.DataFrame)
 
     def matrix(self, name: str) -> Any:
-        """Return a matrix by name: X, raw/X, or a matrix in a folder such as layers."""
+        """Return a matrix by its full name: X, raw/X, or one in a folder, such as layers/counts."""
         folder, _, key = name.partition("/")
         if name == "X" or (name == "raw/X" and self.adata.raw is not None):
             return (self.adata if name == "X" else self.adata.raw).X
@@ -147,7 +147,7 @@ def is_anndata(X: Any) -> bool:
 
 
 def open_object(adata: Any, options: OpenOptions) -> AbstractSource:
-    """Open X of an AnnData object, or another matrix, in memory or backed; samples come first.
+    """Open X or another matrix of an AnnData object, in memory or backed; samples come first.
 
     Raises
     ------
@@ -184,9 +184,9 @@ def open_object(adata: Any, options: OpenOptions) -> AbstractSource:
 
 @contextmanager
 def opened_h5(path: str) -> Iterator[Any]:
-    """Open an HDF5 file, or a modality of MuData (`MODALITY`), for one read.
+    """Open an HDF5 file, or a modality of a MuData file (`MODALITY`), for one read.
 
-    It is opened for each read, so the source can be sent to workers.
+    Files do not stay open between reads, so that sources can be sent to workers.
     """
     modality = MODALITY.fullmatch(path)
     path, group = (path, "/") if modality is None else (modality[1], modality[2])
@@ -215,7 +215,7 @@ def _is_group(node: Any) -> bool:
 
 
 def values_at(dataset: Any, at: Any = ...) -> Array:
-    """Read values of an HDF5 dataset; text as str."""
+    """Read values of an HDF5 dataset, all by default; text is converted to str."""
     values = dataset.asstr()[at] if dataset.dtype.kind == "O" else dataset[at]
     return np.asarray(values)
 
@@ -227,7 +227,7 @@ def _attribute(node: Any, names: tuple[str, ...]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class H5Frame(AbstractFrame):
-    """Dataframe of a file: a group of columns, or, in early versions, an array of records."""
+    """Dataframe in an HDF5 file: a group of columns or, in early versions, an array of records."""
 
     path: str
     name: str
@@ -344,7 +344,7 @@ class H5Store(AbstractAnnData):
 
 
 def _node(file: Any, name: str) -> Any:
-    """Return a matrix (dense, sparse, or a dataframe in obsm) of a file; None if absent."""
+    """Return a matrix of a file (dense, sparse, or a dataframe in obsm); None if it is absent."""
     node = None if name in FRAMES else file.get(name, file.get(EARLY.get(name, name)))
     if node is None or (not _is_group(node) and len(node.shape) == 2 and node.dtype.names is None):
         return node
@@ -373,7 +373,7 @@ def open_h5ad(path: str, options: OpenOptions) -> AbstractSource:
     InputError
         The file does not exist, or has no such matrix.
     DataError
-        It is damaged, or a dataframe does not have one row for each element of its axis.
+        The file is damaged, or a dataframe does not have one row for each element of its axis.
     MemoryBudgetError
         The matrix is sparse and does not fit into memory.
     """
@@ -416,7 +416,7 @@ def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
 
 @dataclass(frozen=True)
 class H5Parts(AbstractParts):
-    """Arrays of a sparse matrix in the group `name` of a file."""
+    """Arrays of a sparse matrix in the group `name` of an HDF5 file."""
 
     path: str
     name: str
@@ -433,10 +433,9 @@ class H5Parts(AbstractParts):
 def open_stored_sparse(
     path: str, node: Any, kind: str, shape: tuple[int, ...], axis: int, code: int | None
 ) -> AbstractSource:
-    """Open a sparse matrix of a file: in memory if it is small, else read by blocks.
+    """Open a sparse matrix of an HDF5 file: a small one is read into memory, a large one by blocks.
 
-    The matrix is the group `node`, stored by rows or by columns (`kind`). Its features are along
-    `axis`.
+    The matrix is the group `node`; `kind` is CSR or CSC. Its features are along `axis`.
     """
     stored = [node[name] for name in PARTS]
     chunks = [prod(part.chunks) * part.dtype.itemsize if part.chunks else 0 for part in stored]
@@ -450,7 +449,7 @@ def open_stored_sparse(
 
 
 def _sparse(node: Any, kind: str, shape: tuple[int, ...], path: str) -> Any:
-    """Read a sparse matrix of a file into memory, by columns."""
+    """Read a sparse matrix of an HDF5 file into memory, in CSC format."""
     parts = tuple((node[name].nbytes, partial(values_at, node[name])) for name in PARTS)
     return loaded(parts, shape, kind, path)
 

@@ -2,8 +2,8 @@
 
 Cell Ranger writes sparse counts of features in cells, stored by cells: version 3 and later in the
 group ``matrix``, version 2 in one group per genome. Beside the file there is a folder with the same
-data as text (``matrix.mtx``). Cells are samples, named by barcodes. Features have the gene names of
-the file; if a name repeats, the id is appended.
+data as text (``matrix.mtx``). Cells are samples, named by barcodes. Features are named by gene; if
+a gene name is repeated, the gene id is appended.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def open_hdf5(path: str, options: OpenOptions) -> AbstractSource:
     Raises
     ------
     InputError
-        It contains neither counts of Cell Ranger nor AnnData; the message lists the content.
+        The file contains neither counts of Cell Ranger nor AnnData; the message lists the content.
     DataError
-        It is damaged.
+        The file is damaged.
     """
     with opened_h5(path) as file:
         groups = list(file)
@@ -98,7 +98,7 @@ def _is_matrix(node: Any) -> bool:
 
 
 def _open_genome(path: str, genomes: list[str], options: OpenOptions) -> AbstractSource:
-    """Open the counts of a genome (version 2); `variable` selects one of several genomes."""
+    """Open the counts of one genome (Cell Ranger 2); `variable` selects it if there are several."""
     name = options.variable or genomes[0]
     if name not in genomes or (options.variable is None and len(genomes) > 1):
         raise InputError(
@@ -109,7 +109,7 @@ def _open_genome(path: str, genomes: list[str], options: OpenOptions) -> Abstrac
 
 
 def _open_counts(path: str, name: str, options: OpenOptions) -> AbstractSource:
-    """Open the counts in a group of a file, (features, cells), stored by cells."""
+    """Open the counts (features, cells), stored by cells, in the group `name` of a file."""
     with opened_h5(path) as file:
         group = file[name]
         shape = tuple(map(int, values_at(group["shape"])))
@@ -128,7 +128,7 @@ def _open_counts(path: str, name: str, options: OpenOptions) -> AbstractSource:
 
 
 def _columns(group: Any) -> Mapping[str, Any]:
-    """Return the annotations of features in a group: ids, names, types."""
+    """Return the HDF5 datasets of feature annotations by key: id, name, type or genome."""
     if "features" not in group:
         paths = {"id": "genes", "name": "gene_names"}
         return {key: group[name] for key, name in paths.items() if name in group}
@@ -152,10 +152,10 @@ def _with_names(
     cells: Array,
     options: OpenOptions,
 ) -> AbstractSource:
-    """Add names of features and cells to a source of counts, and select a type of features.
+    """Add names of features and cells to a source of counts, and select features of one type.
 
-    `of` are the annotations of the features. `variable` selects a type; without it, all types are
-    used, with a hint.
+    `of` are the annotations of the features. The option `variable` selects a type; without it, all
+    types are used, and the source has a hint that lists them.
     """
     source.keeps_codes = True  # counts are never missing
     coords = {f"feature_{key}": values for key, values in of.items() if key != "name"}
@@ -183,7 +183,7 @@ def _with_names(
 
 
 def _unique(names: Array, ids: Array) -> Array:
-    """Append the id to names that occur more than once.
+    """Return names (d,) of features with the id appended to each name that is repeated.
 
     >>> _unique(np.array(["A", "B", "A"], object), np.array(["1", "2", "3"], object)).tolist()
     ['A_1', 'B', 'A_3']
@@ -196,19 +196,19 @@ def _unique(names: Array, ids: Array) -> Array:
 
 
 def is_folder_of_counts(path: Path) -> bool:
-    """Whether a folder contains counts of Cell Ranger as text."""
+    """Whether a folder contains counts of Cell Ranger as text (Matrix Market)."""
     return any((path / name).is_file() for name in MATRIX)
 
 
 def open_counts_folder(path: str, options: OpenOptions) -> AbstractSource:
-    """Read the counts in a Cell Ranger folder, (features, cells), into memory.
+    """Read the counts (features, cells) in a Cell Ranger folder into memory.
 
     Raises
     ------
     InputError
         A file is missing or invalid.
     DataError
-        The sizes of files differ from the matrix.
+        The number of features or cells differs between the files.
     MemoryBudgetError
         The counts do not fit into memory.
     """
@@ -251,7 +251,7 @@ def _file(folder: Path, names: Sequence[str]) -> Path:
 
 
 def _lines(path: Path) -> Array:
-    """Read the fields of a table without header, as text."""
+    """Read a tab-separated table without header as text, (rows, columns)."""
     try:
         table = pd.read_csv(path, sep="\t", header=None, dtype=str, keep_default_na=False)
     except (ValueError, OSError, EOFError) as error:

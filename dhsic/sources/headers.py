@@ -3,8 +3,8 @@
 Programs write lines above the header: comments that begin with ``#`` (featureCounts) or ``##``,
 ``#1.2`` and the dimensions in GCT files, ``!Series_...`` in GEO files, ``sep=;`` in files from
 Excel. The separator is the character that splits the first rows into the same number of fields;
-characters in quotes do not count. A header may consist of numbers (wavelengths, years). The rows
-below show whether a row of numbers is a header.
+characters in quotes do not count. A header may consist of numbers (wavelengths, years); whether a
+row of numbers is a header is decided by comparison with the rows below it.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class TableTop:
     sizes : tuple of int
         For a GCT file: number of features, samples, columns about features and rows about samples.
     title : str
-        The first line, if it neither names columns nor contains values; otherwise "".
+        The first line if it is a title, which neither names columns nor contains values; else "".
     n_titles : int
-        Number of such rows.
+        Number of rows of titles.
     """
 
     n_skipped: int
@@ -79,7 +79,7 @@ class TableTop:
 
 
 def top_of(lines: Iterator[str], *, is_list: bool = False) -> TableTop | None:
-    """Read the top of a table, or of a list of ids; None if it has no rows."""
+    """Read the first lines of a table, or of a list of ids; None if it has no rows."""
     numbered, above = enumerate(lines), _LinesAbove()
     first = next((one for one in numbered if above.ends_at(*one, numbered, is_list=is_list)), None)
     texts = [] if first is None else [first[1], *_some_rows(numbered)]
@@ -112,9 +112,9 @@ class _LinesAbove:
     def ends_at(
         self, number: int, line: str, numbered: Iterator[tuple[int, str]], *, is_list: bool
     ) -> bool:
-        """Whether a line is the first row; if not, store its declarations.
+        """Whether a line is the first row; if not, store what it declares.
 
-        In a GCT file, the second line is read too.
+        In a GCT file, the second line, with the dimensions, is read too.
         """
         bare = line.strip()
         if is_list or not bare or line.startswith("##"):
@@ -134,7 +134,7 @@ class _LinesAbove:
 
 
 def _some_rows(numbered: Iterator[tuple[int, str]]) -> list[str]:
-    """Return the next lines: two, or up to `MOST_ROWS` if they are short."""
+    """Return the next lines that are not empty: two, or up to `MOST_ROWS` if they are short."""
     texts: list[str] = []
     for _, line in numbered:
         if line.strip():
@@ -145,7 +145,7 @@ def _some_rows(numbered: Iterator[tuple[int, str]]) -> list[str]:
 
 
 def _fields(texts: Sequence[str], separator: str) -> list[list[str]]:
-    """Return the fields of lines that are not empty, stripped; a quoted field may span lines."""
+    """Return the stripped fields of each row that is not empty; a quoted field may span lines."""
     if not separator:
         return [fields for line in texts if (fields := by_blanks(line))]
     rows: list[list[str]] = []
@@ -163,9 +163,9 @@ def by_blanks(line: str) -> list[str]:
 
 
 def _separator(texts: Sequence[str]) -> tuple[str, bool]:
-    """Find the character that splits lines into the same number of fields, and whether it is sure.
+    """Return the separator of lines, and whether it splits all of them into equally many fields.
 
-    If there is none, the separator is "", for blanks.
+    The separator is "" for fields separated by blanks.
 
     >>> _separator(["id;Glucose, fasting;b", "s1;1,5;2"]), _separator(["a|b", "1|2"])
     ((';', True), ('|', True))
@@ -192,12 +192,12 @@ def _separator(texts: Sequence[str]) -> tuple[str, bool]:
 
 
 def _width(fields: Sequence[str]) -> int:
-    """Number of fields of a line, without empty ones at its end."""
+    """Number of fields of a line, not counting empty fields at its end."""
     return max((i + 1 for i, field in enumerate(fields) if field), default=1)
 
 
 def _agreement(rows: Sequence[Sequence[str]]) -> float:
-    """Fraction of rows that have as many fields as the first row, or one more."""
+    """Fraction of the other rows that have as many fields as the first row, or one more."""
     header, *below = rows
     fit = {len(header), _width(header)}
     shares = [sum(len(row) in {w, w + 1} for row in below) for w in fit]
@@ -205,7 +205,7 @@ def _agreement(rows: Sequence[Sequence[str]]) -> float:
 
 
 def _n_titles(rows: Sequence[Sequence[str]]) -> int:
-    """Number of title rows at the top: text in few fields, above rows of at least twice as many."""
+    """Number of title rows at the top: text in at most half as many fields as the table has."""
     width = len(rows[-1])
     n = next((i for i, row in enumerate(rows) if 2 * _width(row) > width), len(rows))
     has_values = any(is_value(field) for row in rows[:n] for field in row if field)
@@ -214,7 +214,7 @@ def _n_titles(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _names_columns(fields: list[str], rows: Sequence[Sequence[str]], separator: str) -> bool:
-    """Whether a line that begins with "#" is the header of the rows below it."""
+    """Whether `fields` of a line that begins with "#" are the header of the rows below it."""
     width = len(rows[0])
     is_remark = not separator and fields[0] == "#"
     if is_remark:
@@ -232,7 +232,8 @@ def _names_columns(fields: list[str], rows: Sequence[Sequence[str]], separator: 
 def is_header(fields: Sequence[str], below: Sequence[Sequence[str]] = ()) -> bool:
     """Whether a first row is a header, by itself or because the rows `below` differ from it.
 
-    By itself, it is a header if a field has a name typical of ids, or if no field is a value.
+    By itself, a row is a header if a field is a typical name of an id column, or if no field is a
+    value.
 
     >>> [is_header(line.split()) for line in ("IID 1 2", "F1 S1 0.5", "age sex", "S1 NA")]
     [True, False, True, False]
@@ -258,7 +259,7 @@ def _is_text_above_numbers(fields: Sequence[str], below: Sequence[Sequence[str]]
 
 
 def _are_positions(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether the numbers of a first row are names: whole numbers above fractions, or sorted."""
+    """Whether the numbers in a first row are column names: whole above fractions, or sorted."""
     numbers, rows = _numbers(fields, below)
     if numbers is None or not len(rows):
         return False
@@ -278,10 +279,10 @@ def _are_positions(fields: Sequence[str], below: Sequence[Sequence[str]]) -> boo
 
 
 def may_be_header(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether a row that was read as values may be a header, because other rows differ from it.
+    """Whether a first row that was read as values may be a header.
 
-    It differs if it is sorted and others are not, if its numbers are far from theirs, or if only
-    its numbers are all different.
+    It may be if it alone is sorted, if its numbers are far from those of other rows, or if only its
+    numbers are all different.
     """
     numbers, rows = _numbers(fields, below)
     if numbers is None or not len(rows):
@@ -296,10 +297,10 @@ def may_be_header(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool
 
 
 def _are_of_another_kind(numbers: Array, rows: Array) -> bool:
-    """Whether numbers (n,) of a first row differ in kind from all rows below.
+    """Whether the numbers (n,) of a first row differ in kind from those of all `rows` (k, n) below.
 
-    They do if they are far from these, or if there are many and, unlike in other rows, all are
-    different.
+    They do if they are far outside the range of the rows, or if they are whole, many and all
+    different, and no other row has only different numbers.
     """
     if len(rows) < FEWEST_ROWS or np.isnan(rows).all(axis=0).any():
         return False
@@ -315,10 +316,10 @@ def _all_differ(numbers: Array) -> bool:
 
 
 def _numbers(fields: Sequence[str], below: Sequence[Sequence[str]]) -> tuple[Array | None, Array]:
-    """Return the numbers of the first row, (n,), and those of the rows below, (rows, n).
+    """Return the numbers of the first row, (n,), and those of the rows below, (k, n).
 
-    Columns of text are skipped; the field of row names may be missing in the first row. The result
-    is None if the other fields are not numbers.
+    Columns of text are skipped; the field above the row names may be absent in the first row. The
+    first result is None if the first row does not consist of different numbers and text.
     """
     shift = len(below[0]) - len(fields) if below else 0
     first = int(shift == 0 and not is_value(fields[0]))

@@ -1,6 +1,6 @@
 """Names of id columns, and rules that distinguish ids from values.
 
-`dhsic.joins.keys` decides which of them identify the rows of a table.
+`dhsic.joins.keys` decides which id columns identify the rows of a table.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def is_value(text: str) -> bool:
 
 
 def na_of(na: Iterable[str], name: str) -> tuple[str, ...]:
-    """Return the texts that mean missing in the column `name`, also those after ``name=``.
+    """Return the texts that mean missing in the column `name`; ``name=text`` becomes ``text``.
 
     >>> na_of(["?", "bmi=0"], "bmi"), na_of(["?", "bmi=0"], "age")
     (('?', '0'), ('?', 'bmi=0'))
@@ -82,9 +82,9 @@ def is_id(column: object) -> bool:
 
 
 def names_rows_by_name(column: str) -> bool:
-    """Whether the name of a column after the first shows that it contains ids and is not a feature.
+    """Whether the name of a column that is not the first shows that it contains ids.
 
-    This is stricter than `is_id`: genes may be called ID1, and measurements index or name.
+    This is stricter than `is_id`, because genes may be called ID1, and measurements index or name.
 
     >>> [names_rows_by_name(n) for n in ("patient_id", "PatientID", "IID", "Unnamed: 0.1")]
     [True, True, True, True]
@@ -96,7 +96,7 @@ def names_rows_by_name(column: str) -> bool:
 
 
 def names_an_index(name: str) -> bool:
-    """Whether a column is called as programs call the index of a frame.
+    """Whether a column has a name that programs give to the index of a frame.
 
     >>> names_an_index(""), names_an_index("Unnamed: 0"), names_an_index("IID")
     (True, True, False)
@@ -105,7 +105,7 @@ def names_an_index(name: str) -> bool:
 
 
 def is_index(name: str, values: Iterable[str]) -> bool:
-    """Whether a column is unnamed and counts rows from 0 or 1, as programs write an index."""
+    """Whether a column is an index that a program wrote, by its name and because it counts rows."""
     texts = list(values)
     counts = (all(value == str(i) for i, value in enumerate(texts, start)) for start in (0, 1))
     return (plain(name) in NAMELESS or bool(_INDEX.fullmatch(name))) and any(counts)

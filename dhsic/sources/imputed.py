@@ -1,4 +1,4 @@
-"""Imputed dosages: which features are dosages, and their values for tests by ranks."""
+"""Imputed dosages: masks of such features, and rounding of their values for tests by ranks."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ STEPS = 4
 
 
 def rounded_dosages(raw: Array) -> Float:
-    """Round dosages to the nearest quarter; return them centred, (c, m), 0 if missing.
+    """Return dosages (c, m) rounded to the nearest quarter and then centred; 0 if missing.
 
-    Dosages of imputed genotypes differ from whole numbers by little, and these differences are
-    mostly noise. As ranks they would count as much as the difference between two genotypes.
+    Dosages of imputed genotypes differ little from whole numbers, and the differences are mostly
+    noise. In ranks, they would count as much as the difference between two genotypes.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ def rounded_dosages(raw: Array) -> Float:
 
 
 def join_masks(masks: Sequence[Array | None], sizes: Sequence[int]) -> Array | None:
-    """Concatenate masks of dosages; None stands for no dosages among that many features.
+    """Concatenate masks of dosages of parts with `sizes` features; None stands for no dosages.
 
-    Returns None if no feature is a dosage.
+    The result is None if no feature is a dosage.
     """
     if all(mask is None for mask in masks):
         return None

@@ -1,7 +1,8 @@
 """Several sources with the same samples, joined along their features as one source.
 
-If no part is stored in chunks, as in .bed files, blocks are those of one file with all features, so
-that sums, and rankings, are the same bit for bit. Otherwise no block extends over two parts.
+If no part is stored in chunks (.bed files, for example), the blocks of features are the same as for
+one file with all features, so that sums and rankings are the same bit for bit. Otherwise no block
+extends over two parts.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ BLOCK = "block"
 class Part:
     """A source that is joined with others.
 
-    `rows` are the positions in it of the joint samples (m,), in their order; None if they are the
-    same. `data` are the data from which it was opened, from which variables along the samples can
-    be read; they are not sent to workers. `has_families` says that the part names its samples
-    FID_IID, and other parts IID.
+    `rows` (m,) are the positions of the joint samples in this part; None if its samples are the
+    joint samples, in the same order. `data` is the object or path from which the part was opened;
+    it may contain labels and covariates, and is not sent to workers. `has_families` says that this
+    part names its samples FID_IID, whereas other parts name them IID.
     """
 
     source: AbstractSource
@@ -59,11 +60,11 @@ class Part:
         return Path(self.name).name
 
     def samples_of(self, values: Array) -> Array:
-        """Select the joint samples from values (m', ...) of the samples of this part."""
+        """Select the joint samples (m, ...) from values (m', ...) of the samples of this part."""
         return values if self.rows is None else values[self.rows]
 
     def take(self, rows: Index | None) -> Index | None:
-        """Convert positions of joint samples to positions in this part."""
+        """Convert positions among the joint samples to positions among the samples of this part."""
         if self.rows is None or rows is None:
             return self.rows if rows is None else rows
         return self.rows[rows]
@@ -72,15 +73,15 @@ class Part:
 class JoinedSource(AbstractSource):
     """Source of the features of all `parts`, in their order.
 
-    Values have the common dtype of the parts, and one missing code. Integers whose codes differ
-    become floats, in which missing values are NaN, unless they are dosages.
+    Values have the common dtype of the parts, and one missing code. If parts of integers have
+    different missing codes, values become floats with NaN, unless they are dosages.
 
     `renamed` are hashes (`bits_of`) of the feature names that several parts use for different
-    variants; these features are named by their positions.
+    variants; such a variant is named by its chromosome and position.
 
     `block_names` are the names of the parts if these are different matrices, such as expression and
-    genotypes, rather than files of one matrix. Features have the coordinate `BLOCK` then, and
-    repeated names begin with the name of the block.
+    genotypes, rather than files of one matrix. Then features have the coordinate `BLOCK`, and a
+    feature name that is repeated gets the name of its block as a prefix.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class JoinedSource(AbstractSource):
         return tuple(Block(i, start, stop) for i, (start, stop) in enumerate(ends))
 
     def within(self, block: Block) -> Iterator[tuple[Part, Block, int]]:
-        """Yield the parts that a block covers, each with its own block and its first feature."""
+        """Yield the parts in a block, each with its own block and its start in this source."""
         first = int(np.searchsorted(self.starts, block.start, side="right")) - 1
         for part, start in zip(self.parts[first:], self.starts[first:].tolist(), strict=False):
             if start >= block.stop:
@@ -153,7 +154,7 @@ class JoinedSource(AbstractSource):
         return join_masks(masks, [at.size for _, _, at in located])
 
     def _located(self, block: Block, local: Index) -> Iterator[tuple[Part, Block, Index]]:
-        """Yield the parts that contain some features of a block, with their positions in each."""
+        """Yield the parts with features `local` of a block, each with own block and positions."""
         for part, own, start in self.within(block):
             before = start + own.start - block.start
             a, b = np.searchsorted(local, (before, before + own.width))
@@ -189,7 +190,7 @@ class JoinedSource(AbstractSource):
         return self if is_same else JoinedSource(parts, self._renamed, self.block_names)
 
     def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
-        """Digest the parts; chunks are divided among them, but each part has at least two."""
+        """Return a digest of the parts, from `n_chunks` chunks in total, or at least two each."""
         facts: tuple[Any, ...] = str(self.dtype), self.missing_code
         digest = hashlib.sha256(repr((*facts, *self.block_names)).encode())
         n_of_part = max(2, -(-n_chunks // len(self.parts)))
@@ -234,7 +235,7 @@ class JoinedSource(AbstractSource):
         )
 
     def _columns(self) -> dict[str, Column]:
-        """Return the columns that all parts have; features without names get one."""
+        """Return the columns that all parts have; features without names are named by file."""
         each = [dict(described(part.source)) for part in self.parts]
         if any(NAME in columns for columns in each):
             for part, columns in zip(self.parts, each, strict=True):
@@ -322,7 +323,7 @@ class JoinedSource(AbstractSource):
         return np.union1d(own, super().haploid_features())
 
     def _positions(self, of: Callable[[AbstractSource], Index]) -> Index:
-        """Return the joint positions of some features of each part, ascending."""
+        """Return ascending positions in this source of the features `of(source)` of each part."""
         pairs = zip(self.parts, self.starts.tolist(), strict=False)
         found = [start + of(part.source) for part, start in pairs]
         return np.concatenate([np.empty(0, dtype=np.int64), *found])
@@ -349,19 +350,19 @@ class JoinedSource(AbstractSource):
         return np.concatenate(counts)
 
     def _joint(self, block: Block, own: Block, at: Index, part: Part) -> tuple[Block, Index]:
-        """Return a block of a part, and positions in it, as a block of this source."""
+        """Convert a block of a part, and positions in it, to those of this source."""
         start = int(self.starts[self.parts.index(part)])
         return Block(block.index, start + own.start, start + own.stop), at
 
 
 def parts_of(source: AbstractSource) -> tuple[Part, ...]:
-    """Return the parts of a source, or of the source of which it is a view; () if not joined."""
+    """Return the parts of a joined source, or of a view of one; () for other sources."""
     whole = whole_of(source)
     return whole.parts if isinstance(whole, JoinedSource) else ()
 
 
 def _shared_names(each: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of the coordinates of features that all parts have, except the internal one."""
+    """Names of the feature coordinates that all parts have, except the internal `STORED`."""
     return [n for n in each[0] if n != STORED and all(n in coords for coords in each)]
 
 
@@ -389,7 +390,7 @@ def _common_values(sources: Sequence[AbstractSource]) -> tuple[np.dtype[Any], in
 
 
 def _counted(sources: Sequence[AbstractSource]) -> str:
-    """Return which alleles the dosages count; with numbers of files if these differ."""
+    """Return a text on the alleles that dosages count, with numbers of files if these differ."""
     texts = [source.counted for source in sources]
     distinct = [text for text in dict.fromkeys(texts) if text]
     if len(distinct) < 2 and "" not in texts:
@@ -400,7 +401,7 @@ def _counted(sources: Sequence[AbstractSource]) -> str:
 
 
 def _first_of(sentences: Sequence[str]) -> str:
-    """Return the first sentence, with the number of files that have others."""
+    """Return the first sentence, and how many other sentences the files have; "" if none."""
     present = [sentence for sentence in dict.fromkeys(sentences) if sentence]
     if len(present) < 2:
         return "".join(present)
@@ -417,13 +418,13 @@ def _names_are_checked() -> None:
 
 
 def _numbered(part: Part, rows: slice) -> Array:
-    """Name features without names by the file and their positions in it."""
+    """Return names of unnamed features `rows`: file name and position, such as chr1:0."""
     stem = Path(part.name).stem
     return np.array([f"{stem}:{i}" for i in range(rows.start, rows.stop)], dtype=object)
 
 
 def _read_joined(columns: list[Column], starts: Index, dtype: Any, rows: slice) -> Array:
-    """Read some rows of columns that follow one another."""
+    """Read some rows of the concatenation of columns, which begin at `starts`."""
     begin, end, _ = rows.indices(int(starts[-1]))
     parts = [np.empty(0, dtype=dtype)]
     for column, start in zip(columns, starts.tolist(), strict=False):
@@ -436,7 +437,7 @@ def _read_joined(columns: list[Column], starts: Index, dtype: Any, rows: slice) 
 def _by_place(
     names: Column, contigs: Column, positions: Column, renamed: Array, rows: slice
 ) -> Array:
-    """Read names of features; those that parts use for different variants become positions."""
+    """Read names of features; names with hashes in `renamed` are replaced by contig:position."""
     values = names.read(rows)
     places = zip(contigs.read(rows), positions.read(rows), strict=True)
     by_place = np.array([f"{contig}:{position}" for contig, position in places], dtype=object)
@@ -444,13 +445,13 @@ def _by_place(
 
 
 def _block_names(names: Sequence[str], starts: Index, rows: slice) -> Array:
-    """Names of the blocks of some features."""
+    """Name of the block of each feature in `rows`; the blocks begin at `starts`."""
     at = np.arange(*rows.indices(int(starts[-1])))
     return np.array(names, dtype=object)[np.searchsorted(starts, at, side="right") - 1]
 
 
 def _by_block(names: Column, blocks: Column, renamed: Array, rows: slice) -> Array:
-    """Read names of features; those that several blocks use begin with the name of the block."""
+    """Read names of features; names with hashes in `renamed` get the prefix of their block."""
     values = names.read(rows)
     pairs = zip(blocks.read(rows), values, strict=True)
     by_block = np.array([f"{block}:{name}" for block, name in pairs], dtype=object)
@@ -458,7 +459,7 @@ def _by_block(names: Column, blocks: Column, renamed: Array, rows: slice) -> Arr
 
 
 def _on_x(parts: Sequence[Part]) -> Index:
-    """Positions of the features on X of the parts that have dosages, ascending."""
+    """Ascending positions, in the joined source, of features on X in parts that have dosages."""
     found, start = [np.empty(0, dtype=np.int64)], 0
     for part in parts:
         if part.source.on_x is not None:
@@ -468,12 +469,12 @@ def _on_x(parts: Sequence[Part]) -> Index:
 
 
 def _sex(known: Sequence[tuple[Part, DosagesOnX]]) -> Array | None:
-    """Codes of SEX of the joint samples, from the first file that has a known sex.
+    """SEX codes (m,) of the joint samples, from the first file in which any sex is known.
 
     Raises
     ------
     InputError
-        Two files have different sexes for the same samples.
+        Two files have different sexes for the same sample.
     """
     first, part_of_first, unknown = None, "", None
     for part, on_x in known:
@@ -492,7 +493,7 @@ def _sex(known: Sequence[tuple[Part, DosagesOnX]]) -> Array | None:
 
 
 def _refuse_other_sexes(ours: Sexes, theirs: Sexes, name: str, other: str) -> None:
-    """Refuse two files in which samples have different known sexes."""
+    """Refuse two files in which a sample has different known sexes."""
     n = int(((ours.males & theirs.females) | (ours.females & theirs.males)).sum())
     if n:
         raise InputError(

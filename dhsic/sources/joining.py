@@ -1,7 +1,7 @@
-"""Joining of several files: order of their features, match of their samples, and checks.
+"""Joining of several files: order of features, matching of samples, and checks.
 
-Features are in the order of chromosomes and positions if all files state these, so that the order
-in which files are passed has no effect. Files that cannot belong together are refused by name.
+Features are in the order of chromosomes and positions if all files contain these, so that the order
+in which files are passed has no effect. Files that cannot belong together are refused, by name.
 
 Matrices of different kinds, such as expression and genotypes, are not files of one matrix: each is
 a block of features with a name, and blocks are in the order of their names.
@@ -52,7 +52,7 @@ SERIES = 3
 class Places:
     """Chromosomes and positions of the features of a part.
 
-    `codes` (d,) are indices into the normalised names `chromosomes`.
+    `codes` (d,) are indices into the normalised names `chromosomes`; `positions` is (d,).
     """
 
     codes: Index
@@ -61,19 +61,19 @@ class Places:
 
     @property
     def only(self) -> str:
-        """Name of the only chromosome; "" if there are several, or it is unknown."""
+        """Name of the chromosome if there is only one and it is known; otherwise ""."""
         names = [str(name) for name in self.chromosomes]
         return names[0] if len(names) == 1 and names[0] not in NOWHERE else ""
 
     def ranges(self) -> Iterator[tuple[str, int, int]]:
-        """Yield each chromosome with the first and last position on it."""
+        """Yield the name, lowest position and highest position of each known chromosome."""
         for code, name in enumerate(self.chromosomes):
             here = self.positions[self.codes == code]
             if name not in NOWHERE:
                 yield str(name), int(here.min()), int(here.max())
 
     def first(self) -> tuple[list[tuple[int, int, str]], int]:
-        """Return the sort key of the first chromosome and position."""
+        """Return a sort key: that of the first chromosome, and the lowest position on it."""
         keys = [_chromosome_key(str(name)) for name in self.chromosomes]
         code = min(range(len(keys)), key=keys.__getitem__)
         return keys[code], int(self.positions[self.codes == code].min())
@@ -84,13 +84,13 @@ def joined(
 ) -> JoinedSource:
     """Join sources along their features.
 
-    With `are_blocks`, the parts are different matrices, whose names are those of their blocks.
-    Parts that are neither a series of files nor genotypes with positions are blocks, too.
+    With `are_blocks`, the parts are different matrices, and each becomes a block with its name.
+    Parts become blocks, too, if they are neither a series of files nor genotypes with positions.
 
     Raises
     ------
     InputError
-        A file is passed twice, its samples differ from those of the others, or its chromosomes and
+        A file is passed twice, its samples differ from those of other files, or its chromosomes and
         positions contradict its name or another file.
     """
     _refuse_same_file(parts)
@@ -137,7 +137,7 @@ def _blocks(parts: Sequence[Part], *, intersect_samples: bool) -> JoinedSource:
 
 
 def _block_names(parts: Sequence[Part]) -> list[str]:
-    """Names of blocks: file names without suffixes, with the folder if several are the same."""
+    """Names of blocks: file names without suffixes, with the folder if file names are repeated."""
     names = [
         block_name(part.name) if isinstance(part.data, str | PathLike) else part.name.split(" (")[0]
         for part in parts
@@ -163,7 +163,7 @@ def block_name(name: str) -> str:
 
 
 def _places_of(parts: Sequence[Part]) -> list[Places] | None:
-    """Return chromosomes and positions of the features of each part; None unless all have them."""
+    """Return the places of the features of each part; None if a part does not contain them."""
     contigs, positions = [], []
     for part in parts:
         coords = part.source.feature_places()
@@ -182,7 +182,7 @@ def _places_of(parts: Sequence[Part]) -> list[Places] | None:
 def _in_order(
     parts: Sequence[Part], places: list[Places] | None
 ) -> tuple[list[Part], list[Places] | None]:
-    """Sort parts by their first place; without places, files by the numbers in their names.
+    """Return parts and their places, sorted by first place, or else by the numbers in file names.
 
     Objects in memory without places keep their order.
     """
@@ -209,7 +209,7 @@ def _chromosome_key(name: str) -> list[tuple[int, int, str]]:
 
 
 def _refuse_same_file(parts: Sequence[Part]) -> None:
-    """Refuse a path that is passed twice, also by different spellings."""
+    """Refuse a file that is passed twice, even if its paths are written differently."""
     seen: dict[str, str] = {}
     for part in parts:
         if not isinstance(part.data, str | PathLike):
@@ -225,7 +225,7 @@ def _refuse_same_file(parts: Sequence[Part]) -> None:
 
 
 def _check_kinds(parts: Sequence[Part]) -> None:
-    """Refuse genotypes of different ploidy, and Dask arrays beside other data."""
+    """Refuse genotypes of different ploidy, and Dask arrays together with other data."""
     genotypes = [part for part in parts if part.source.ploidy is not None]
     first = genotypes[0] if genotypes else parts[0]
     for part in genotypes[1:]:
@@ -246,7 +246,7 @@ def _check_kinds(parts: Sequence[Part]) -> None:
 
 
 def _check_chromosomes(parts: Sequence[Part], places: Sequence[Places]) -> None:
-    """Refuse a file whose name states another chromosome than its variants have."""
+    """Refuse a file that is named after a chromosome if all its variants are on another one."""
     for part, here in zip(parts, places, strict=True):
         stated = OF_CHROMOSOME.search(part.short)
         if stated is None or not here.only:
@@ -279,7 +279,7 @@ def _warn_of_overlaps(parts: Sequence[Part], places: Sequence[Places]) -> None:
 
 
 def _warn_of_gaps(parts: Sequence[Part], places: Sequence[Places] | None) -> None:
-    """Warn of numbers that are missing in a series of chromosomes, or of numbered files."""
+    """Warn if numbers are missing in a series of chromosomes or of numbered files."""
     if places is not None:
         noun = "chromosomes"
         found = {int(n) for here in places for n in here.chromosomes if str(n).isdecimal()} - {0}
@@ -295,7 +295,7 @@ def _warn_of_gaps(parts: Sequence[Part], places: Sequence[Places] | None) -> Non
 
 
 def _numbers(names: Sequence[str]) -> set[int]:
-    """Return the numbers by which file names differ, if each differs from the first by one."""
+    """Return the numbers in file names that differ only in one number; otherwise an empty set."""
     split = [re.split(r"(\d+)", name) for name in names]
     if len({len(each) for each in split}) > 1:
         return set()
@@ -305,7 +305,7 @@ def _numbers(names: Sequence[str]) -> set[int]:
 
 
 def _check_block_names(parts: Sequence[Part], names: Sequence[str]) -> Array:
-    """Warn of feature names that several blocks have; return the hashes of these names."""
+    """Return hashes of the feature names that several blocks have, with a warning."""
     bits = [_bits(part) for part in parts]
     repeated = _repeated(bits)
     _refuse_same_values([p for p, of_part in zip(parts, bits, strict=True) if not of_part.size])
@@ -323,12 +323,12 @@ def _check_block_names(parts: Sequence[Part], names: Sequence[str]) -> Array:
 
 
 def _bits(part: Part) -> Array:
-    """Hashes of the feature names of a part; empty if it has none."""
+    """Hashes (d,) of the feature names of a part; empty if features have no names."""
     return np.concatenate([np.empty(0, dtype=np.uint64), *map(bits_of, part.source.name_parts())])
 
 
 def _repeated(bits: Sequence[Array]) -> Array:
-    """Hashes that occur in several parts."""
+    """Hashes that occur in several parts; `bits` are the hashes of each part."""
     every = np.sort(np.concatenate(bits))
     repeated = np.unique(every[1:][every[1:] == every[:-1]])
     if not repeated.size:
@@ -340,7 +340,7 @@ def _repeated(bits: Sequence[Array]) -> Array:
 def _check_names(parts: Sequence[Part], places: Sequence[Places] | None) -> Array:
     """Refuse files that repeat each other, and warn of feature names that several files have.
 
-    Returns hashes of the names that files use for features on different chromosomes.
+    The result is the hashes of names that files use for features on different chromosomes.
     """
     bits = [_bits(part) for part in parts]
     repeated = _repeated(bits)
@@ -367,7 +367,7 @@ def _check_names(parts: Sequence[Part], places: Sequence[Places] | None) -> Arra
 def _repeated_features(
     bits: Sequence[Array], places: Sequence[Places] | None, repeated: Array
 ) -> pd.DataFrame:
-    """Return hash, part, position in the part, chromosome and position of repeated names."""
+    """Return a table of features with repeated names: hash, part, index in part, and place."""
     rows = []
     for i, of_part in enumerate(bits):
         at = np.flatnonzero(np.isin(of_part, repeated))
@@ -380,7 +380,7 @@ def _repeated_features(
 
 
 def _refuse_same_values(parts: Sequence[Part]) -> None:
-    """Refuse files without feature names that have the same content."""
+    """Refuse files without feature names if two of them have the same content."""
     seen: dict[str, Part] = {}
     for part in parts if len(parts) > 1 else ():
         digest = part.source.fingerprint()
@@ -394,7 +394,7 @@ def _refuse_same_values(parts: Sequence[Part]) -> None:
 def _refuse_builds(
     parts: Sequence[Part], frame: pd.DataFrame, places: Sequence[Places] | None
 ) -> None:
-    """Refuse variants that have different positions on one chromosome in two files."""
+    """Refuse two files in which a variant has different positions on the same chromosome."""
     if places is None:
         return
     distinct = frame.drop_duplicates(["bits", "contig", "position"])
@@ -416,9 +416,9 @@ def _refuse_builds(
 
 
 def _refuse_whole(parts: Sequence[Part], bits: Sequence[Array], frame: pd.DataFrame) -> None:
-    """Refuse a file all of whose features are in another file, at the same places.
+    """Refuse a file if another file contains all of its features at the same places.
 
-    Chromosomes 23 and X are the same here: the names and positions of variants are, too.
+    Here chromosome 23 is the same as X, because the names and positions are equal, too.
     """
     frame = frame.assign(contig=frame["contig"].replace(OF_PLINK))
     for i, j in combinations(frame["part"].unique().tolist(), 2):
@@ -438,7 +438,7 @@ def _refuse_whole(parts: Sequence[Part], bits: Sequence[Array], frame: pd.DataFr
 
 
 def _with_samples(parts: Sequence[Part], *, intersect: bool) -> list[Part]:
-    """Match the samples of all parts to those of the first part that names them."""
+    """Return the parts with `rows`: their samples matched by name to the first part with names."""
     names = [None if part.source.row_numbers else part.source.sample_names() for part in parts]
     parts, names = _without_families(parts, names)
     named = [i for i, each in enumerate(names) if each is not None]
@@ -482,9 +482,9 @@ def _with_samples(parts: Sequence[Part], *, intersect: bool) -> list[Part]:
 def _without_families(
     parts: Sequence[Part], names: list[Array | None]
 ) -> tuple[Sequence[Part], list[Array | None]]:
-    """Name samples by IID in files that name them FID_IID, as PLINK 2 writes VCF.
+    """Return parts and sample names, with FID_IID, as PLINK 2 writes to VCF, replaced by IID.
 
-    FID and IID are those of the first PLINK file among the parts. Other names are unchanged.
+    FID and IID are read from the first PLINK file among the parts. Other names are unchanged.
     """
     known = {i: [*map(str, each)] for i, each in enumerate(names) if each is not None}
     wholes = [whole_of(part.source) for part in parts]
@@ -513,14 +513,14 @@ def _without_families(
 
 
 def _rows(own: pd.Index, common: pd.Index) -> Index | None:
-    """Return positions of the common samples in a part; None if they are all, in this order."""
+    """Return positions of the `common` samples in `own`; None if both are the same."""
     if own.equals(common):
         return None
     return np.asarray(own.get_indexer(common), dtype=np.int64)
 
 
 def _match_by_order(parts: Sequence[Part], unnamed: Iterable[int], reference: int) -> None:
-    """Refuse parts without sample names that have another number of samples than the first."""
+    """Warn that `unnamed` parts are matched by order; refuse other numbers of samples."""
     m, listed = parts[reference].source.n_samples, [*unnamed]
     for i in listed:
         if parts[i].source.n_samples != m:
@@ -538,7 +538,7 @@ def _match_by_order(parts: Sequence[Part], unnamed: Iterable[int], reference: in
 
 
 def _refuse_repeated(part: Part, names: pd.Index, other: Part) -> None:
-    """Refuse sample names that repeat, if samples must be matched by name."""
+    """Refuse repeated sample names of a part that must be matched by name to another part."""
     if not names.is_unique:
         twice = names[names.duplicated()].unique()
         raise InputError(
@@ -549,7 +549,7 @@ def _refuse_repeated(part: Part, names: pd.Index, other: Part) -> None:
 
 
 def _refuse_other_start(part: Part, ours: pd.Index, other: Part, theirs: pd.Index) -> None:
-    """Refuse two files of which one counts its samples from 0 and the other from 1."""
+    """Refuse two files if one numbers its samples from 0 and the other from 1."""
     names = np.array([*map(str, theirs)], dtype=object)
     first, second = Count.of(np.array([*map(str, ours)], dtype=object)), Count.of(names)
     if first is None or second is None or not first.is_shifted(second):
@@ -565,7 +565,7 @@ def _refuse_other_start(part: Part, ours: pd.Index, other: Part, theirs: pd.Inde
 
 
 def _renamed(part: Part, names: Array, expression: str) -> str:
-    """Return a command, after a colon, that changes the sample names of a text table; or ""."""
+    """Return a colon and a command that changes the sample names of a text table; "" for others."""
     if not expression or not is_text_table(part.name):
         return ""
     table = Delimited(part.name)
@@ -577,7 +577,7 @@ def _renamed(part: Part, names: Array, expression: str) -> str:
 
 
 def _refuse_other_samples(part: Part, ours: pd.Index, other: Part, theirs: pd.Index) -> None:
-    """Refuse a file that has other samples than the first."""
+    """Refuse a file whose samples are not those of the first file."""
     only = [(part, ours[~ours.isin(theirs)]), (other, theirs[~theirs.isin(ours)])]
     if not any(len(names) for _, names in only):
         return

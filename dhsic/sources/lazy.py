@@ -1,4 +1,4 @@
-"""Lazy arrays for other libraries: a source as a lazy matrix, and its selected features."""
+"""Lazy arrays for other libraries: a source as a lazy matrix, and selected features of X."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def lazy_matrix(source: AbstractSource) -> xr.DataArray:
 def _values(
     source: AbstractSource, blocks: tuple[Block, ...], dtype: Any, block_id: tuple[int, int]
 ) -> Array:
-    """Read a block (m, c), with NaN for missing values."""
+    """Read the block (m, c) with the number ``block_id[1]``, with NaN for missing values."""
     raw = source.read(blocks[block_id[1]])
     values = raw.astype(dtype, copy=False)
     if values.dtype != raw.dtype:
@@ -62,9 +62,9 @@ def take_features(
 ) -> Any:
     """Select features of a dask or sparse array, a DataArray or AnnData, without computing it.
 
-    The result has samples first. `d` is the number of features at fit, and `names` are their names,
-    "" if unknown. With `turned`, the features are on the first axis. InputError if the features of
-    X differ, or if `fit` would not accept X.
+    The result has samples first. `d` is the number of features in `fit`, and `names` (d,) are their
+    names, "" if unknown. With `turned`, the features of X are on the first axis. InputError is
+    raised if X has other features, or if `fit` would not accept X.
     """
     if is_anndata(X) and X.n_vars == d:
         return X[:, chosen]
@@ -91,7 +91,7 @@ def take_features(
 
 
 def _feature_dim(X: xr.DataArray, d: int, names: Array | None) -> Any:
-    """Return the dimension of the features; InputError if their names differ from those at fit."""
+    """Return the dimension of the features; InputError if their names differ from `names`."""
     dims = [dim for dim, size in X.sizes.items() if size == d]
     if len(dims) != 1:
         raise InputError(
@@ -106,7 +106,11 @@ def _feature_dim(X: xr.DataArray, d: int, names: Array | None) -> Any:
 
 
 def check_features(here: Array, names: Array, numbers: Index) -> None:
-    """Refuse features whose known names differ from those at fit; `numbers` are their positions."""
+    """Refuse features with names `here` (k,) that differ from the names (k,) in `fit`.
+
+    Names in `fit` that are unknown ("") are not compared. `numbers` (k,) are positions for
+    messages.
+    """
     differ = np.flatnonzero((np.asarray(here, dtype=object) != names) & (names != ""))
     if len(differ):
         at = int(differ[0])
@@ -118,7 +122,7 @@ def check_features(here: Array, names: Array, numbers: Index) -> None:
 
 
 def spread_features(X: Any, chosen: Mask) -> Any:
-    """Put the chosen features X (m, k) into their columns of a matrix (m, d); others are 0.
+    """Return a matrix (m, d) with X (m, k) in the columns where `chosen` (d,) is True, 0 elsewhere.
 
     The result is sparse or lazy if X is.
     """

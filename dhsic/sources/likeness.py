@@ -39,10 +39,11 @@ _LONGER, _MARKS = "parts at the end", "-_.:|/"
 
 
 def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
-    """Return a sentence on how `names` of a table differ from those of the data, and a count.
+    """Return a sentence on how the spelling of `names` differs from `ours`, and a count.
 
-    The count is the number of names that match after the change. The sentence is "" and the count 0
-    if no change makes any two names equal.
+    `names` are those of a table, and `ours` those of the data. The count is the number of `names`
+    that equal one of `ours` after the change of spelling. The result is ("", 0) if no change makes
+    any two names equal.
 
     >>> difference(["007", "008"], ["7", "8"])[0]
     "They differ only in leading zeros: for example, '007' is '7' in the data."
@@ -73,9 +74,10 @@ def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
 
 
 def containment(names: Iterable[str], ours: Iterable[str]) -> str:
-    """Return a sentence that names of a table contain names of the data or the reverse; else "".
+    """Return a sentence if names of a table contain names of the data, or vice versa; else "".
 
-    At least half of the first names of one side must be parts of names of the other.
+    At least half of the first `MOST_COMPARED` names of one side must be contained in names of the
+    other.
 
     >>> containment(["LAB017", "LAB018"], ["LAB017XY", "LAB018XZ"])[:52]
     "'LAB017' is a part of 'LAB017XY', so rows may be in "
@@ -93,7 +95,7 @@ def containment(names: Iterable[str], ours: Iterable[str]) -> str:
 
 
 def _matches(strangers: list[str], known: set[str]) -> dict[str, list[tuple[str, str]]]:
-    """Return the pairs of names that each kind of change makes equal."""
+    """Return, for each kind of change, the pairs (stranger, known name) that it makes equal."""
 
     def matched(change: Callable[[str], str]) -> list[tuple[str, str]]:
         by_changed = {change(name): name for name in known}
@@ -114,7 +116,7 @@ def _matches(strangers: list[str], known: set[str]) -> dict[str, list[tuple[str,
 
 
 def _rounded(strangers: list[str], known: Iterable[str]) -> tuple[str, int] | None:
-    """Return the result of `difference` for long numbers that a spreadsheet shortened, or None.
+    """Return the result of `difference` if a spreadsheet shortened long numbers; otherwise None.
 
     >>> _rounded(["1.63E+05"], ["163000"])[0][:60]
     "'1.63E+05' is a number as spreadsheets shorten it, so digits"
@@ -163,7 +165,7 @@ MOST_TRIED = 3
 
 
 def _parts_of(names: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Yield separators that split all names into the same number of parts, with this number."""
+    """Yield each separator that splits all names into equally many parts, and this number."""
     for mark in _MARKS:
         counts = {name.count(mark) + 1 for name in names}
         if len(counts) == 1 and (n := counts.pop()) > 1:
@@ -171,7 +173,7 @@ def _parts_of(names: Iterable[str]) -> Iterator[tuple[str, int]]:
 
 
 def _beginning(mark: str, n: int) -> Callable[[str], str]:
-    """Return a function that keeps the first n parts of a name."""
+    """Return a function that keeps the first n parts of a name, separated by `mark`."""
     return lambda s: mark.join(s.split(mark)[:n])
 
 
@@ -180,8 +182,8 @@ def _cut(
 ) -> dict[str, Callable[[str], str]]:
     """Return functions that cut names in `longer` to the length that all `names` have.
 
-    They keep the first or the last characters. The keys are their expressions of a variable. At
-    least half of the names are equal after the change.
+    The functions keep the first or the last characters; their keys are the Python expressions, of
+    `variable`. Only functions that make at least half of the names equal are returned.
     """
     short = {*names}
     lengths = {len(name) for name in short}
@@ -199,12 +201,11 @@ def _cut(
 def lengthening(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     """Return Python code of a dictionary from shortened to full names of the data, and a count.
 
-    The count is the number of `names` that match a shortened name.
+    The count is the number of `names` of a table that equal a shortened name.
 
-    The shortened names are those that a table has in `names`; `ours` are the names of the data,
-    which the code calls {samples}. The code is "" unless shortening, to a number of parts or
-    characters, or to the part after a FID, keeps the names of the data distinct and matches more
-    names of the table than the full names do.
+    `ours` are the full names of the data, which the code calls {samples}. They are shortened to a
+    number of parts or characters, or to the part after a FID. The result is ("", 0) unless the
+    shortened names are distinct, and more of them than of the full names are in the table.
 
     >>> lengthening(["P-1", "P-2"], ["P-1-01A", "P-2-11B"])
     ("{{'-'.join(n.split('-')[:2]): n for n in {samples}}}", 2)
@@ -228,7 +229,7 @@ def lengthening(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
 
 
 def _ambiguous(names: Iterable[str], known: Iterable[str]) -> dict[str, list[str]]:
-    """Names that are the end after a FID, or the beginning, of several `known` names; with these.
+    """Map each name that is part of several `known` names, as beginning or after a FID, to these.
 
     >>> _ambiguous(["1", "P1"], ["F1_1", "F2_1", "P1-01A"])
     {'1': ['F1_1', 'F2_1']}
@@ -249,10 +250,10 @@ def _between(before: str, after: str) -> Callable[[str], str]:
 def renaming(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     """Return a Python expression of s that converts names of a table to those of the data.
 
-    The second result is the number of names that match after it.
+    The second result is the number of converted names that are among `ours`, the names of the data.
 
-    It is "" if no change gives more matches than the unchanged names, or if the changed names
-    repeat.
+    The expression is "" if none gives more matches than the unchanged names, or if converted names
+    are repeated.
 
     >>> renaming(["007", "008"], ["7", "8"]), renaming(["7", "8"], ["007", "008"])
     (("s.lstrip('0')", 2), ('s.zfill(3)', 2))
@@ -285,7 +286,7 @@ def renaming(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
 
 
 def _but_for_family(strangers: list[str], known: set[str]) -> list[tuple[str, str]]:
-    """Return pairs of names that are FID_IID on one side and IID on the other."""
+    """Return pairs (stranger, known name) of which one is FID_IID and the other IID."""
     without = {name.partition("_")[2]: name for name in known if "_" in name}
     pairs = [(name, without[name]) for name in strangers if name in without]
     bare = ((name, name.partition("_")[2]) for name in strangers)
@@ -301,8 +302,8 @@ def _changed_in_all_ways(name: str) -> str:
 def renaming_expression(names: Iterable[str], ours: Iterable[str], data: str) -> tuple[str, str]:
     """Return a Python expression that converts a name s, and the statements that it needs.
 
-    It converts `names` of a table to `ours`, those of the data. `data` is an expression for the
-    data. Both results are "" if no rule makes the names equal.
+    The expression converts `names` of a table to `ours`, the names of the data. `data` is a Python
+    expression for the data. Both results are "" if no rule makes the names equal.
     """
     names, ours = list(names), list(ours)
     change, n_changed = renaming(names, ours)

@@ -1,8 +1,8 @@
 """Recognition of males by their calls on chromosome X, of which they have one copy.
 
-Some programs write this copy as 0/0 or 1/1. Males then have almost no heterozygous calls on X,
-while females have many, so the two groups are clearly separated. If they are not, as in inbred
-samples or with too few variants, no sample is treated as male.
+Some programs write the single copy as a diploid call, 0/0 or 1/1. Males then have almost no
+heterozygous calls on X, while females have many, so the two groups are clearly separated. If they
+are not, as in inbred samples or with too few variants, no sample is treated as male.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ HARD_CALL = 0.1
 
 
 def places_on_x(features: Index, m: int) -> list[tuple[int, int]]:
-    """Choose intervals of X in which heterozygous calls of m samples are counted.
+    """Return the ranges of features on X in which heterozygous calls of m samples are counted.
 
-    `features` are the positions of the features on X, ascending. Intervals are pairs of the first
-    position and the position after the last.
+    `features` are the ascending positions of the features on X in the source. A range is a pair of
+    its first position and the position after its last.
     """
     n = len(features)
     first, end = int(ENDS * n), n - int(ENDS * n)
@@ -49,7 +49,7 @@ def n_heterozygous(calls: Array) -> Float:
 
 
 def n_near_one(dosages: Array) -> Float:
-    """Count heterozygous calls of each sample, (m,), in dosages (c, m): those close to 1."""
+    """Count dosages (c, m) close to 1, which mean heterozygous calls, of each sample, (m,)."""
     with np.errstate(invalid="ignore"):
         is_near_one = np.abs(dosages.astype(np.float64) - 1.0) <= HARD_CALL
     return np.asarray(is_near_one.sum(axis=0, dtype=np.float64))
@@ -57,14 +57,14 @@ def n_near_one(dosages: Array) -> Float:
 
 @dataclass(frozen=True, eq=False)
 class CopiesOfX:
-    """Males, recognised by the calls on X."""
+    """Mask of the males that were recognised by their calls on X."""
 
     males: Mask  # (m,)
     are_clear: bool  # False if the numbers of heterozygous calls do not separate two groups
 
 
 def males_by_calls(counts: Float, unknown: Mask | None = None) -> CopiesOfX:
-    """Recognise males by few heterozygous calls on X, and warn of their number.
+    """Recognise males by few heterozygous calls on X, and report their number as a warning.
 
     Parameters
     ----------

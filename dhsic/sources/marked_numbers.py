@@ -2,7 +2,7 @@
 
 "$22.76", "83.7 kg", "17'849" and "17 849" are text, and would be read as class names. The same
 holds for "yes" and "no" in columns of features. This module finds pandas expressions that convert
-them.
+such text to numbers.
 """
 
 from __future__ import annotations
@@ -64,11 +64,12 @@ ABOUT_LIMITS = (
 
 
 def numbers_of(texts: Iterable[str], *, beside_numbers: bool = False) -> str:
-    """Return a pandas expression that converts marked text {v} to numbers; "" if there is none.
+    """Return a pandas expression that converts text {v} with units to numbers; "" if there is none.
 
-    At least one text must have a currency, a unit or separators. All texts must have the same
-    currency or unit. A number without the unit of others may be of another unit, so there is no
-    expression; with `beside_numbers`, there are such numbers in addition to `texts`.
+    At least one text must have a currency, a unit or thousands separators, and all must have the
+    same currency or unit. There is no expression if some numbers have a unit and others none, which
+    may be of another unit; `beside_numbers` says that there are bare numbers in addition to
+    `texts`.
 
     >>> import pandas as pd
     >>> texts = ["$22.76", "$1,050.00", "$3.5"]
@@ -107,7 +108,7 @@ def numbers_of(texts: Iterable[str], *, beside_numbers: bool = False) -> str:
 
 
 def begin_with_numbers(texts: Iterable[str]) -> bool:
-    """Whether all texts begin with a number, and continue with a unit or a mark.
+    """Whether all texts begin with a number, followed by a unit or mark.
 
     >>> begin_with_numbers(["6.65*", "0.3 mg"]), begin_with_numbers(["6.65", "a1"])
     (True, False)
@@ -116,7 +117,7 @@ def begin_with_numbers(texts: Iterable[str]) -> bool:
 
 
 def words_of(texts: Iterable[str]) -> str:
-    """Return a pandas expression that converts yes and no {v} to 1 and 0; "" for other text.
+    """Return a pandas expression that converts words {v} such as yes and no to 1 and 0; or "".
 
     >>> words_of(["yes", "No", "no"])
     "{v}.str.lower().map({{'yes': 1, 'no': 0, '': ''}})"
@@ -137,11 +138,13 @@ def command(
     *,
     axis: int = 0,
 ) -> str:
-    """Return a command that writes a copy of a table with a header, with changes to some columns.
+    """Return a shell command that writes a copy of a table in which some columns are changed.
 
-    `changes` are pandas expressions by column position; {p} is pandas and {v} the text of the
-    column, or of each row if `axis` is 1. Each column in `groups` is replaced by a column of 0 and
-    1 per group, empty where an expression is true, which says that {v} is missing.
+    The table has a header. `changes` are pandas expressions by column position; {p} is pandas and
+    {v} the text of the column, or of each row if `axis` is 1. `groups` maps positions of columns of
+    categories to an expression that is true where the category {v} is missing. Each of these
+    columns is replaced by one column per category, which is 1 for its samples, 0 for others, and
+    empty where missing.
     """
     sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
     by_change: dict[str, list[int]] = {}
@@ -162,7 +165,7 @@ def command(
 
 
 def _dummies(groups: Mapping[int, str]) -> str:
-    """Return Python code that replaces columns of a table t, as in `command`."""
+    """Return Python code that replaces columns `groups` of a table t by dummy variables."""
     by_missing: dict[str, list[int]] = {}
     for at, is_missing in sorted(groups.items()):
         by_missing.setdefault(is_missing.format(v="v"), []).append(at)
@@ -177,7 +180,7 @@ def _dummies(groups: Mapping[int, str]) -> str:
 
 
 def unique_names(path: str, separator: str, n_skipped: int) -> str:
-    """Return a command that writes a table with unique row names: GENE, GENE.1, ..."""
+    """Return a shell command that writes a table with unique row names: GENE, GENE.1, ..."""
     sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
     return (
         f'python -c "import pandas as p; t = p.read_csv({path!r}, sep={sep}, '

@@ -1,7 +1,7 @@
 """Measurements that are text: durations, ranges, numbers with units, and numbers in quotes.
 
-As text, every value would be its own class or group, and its order would be lost. They are refused,
-with an expression that converts them to numbers.
+As text, each value would be a class or group of its own, and the order of values would be lost.
+Such columns are refused, with an expression that converts them to numbers.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _TWO_NUMBERS = "{v}.str.extract(r'([0-9]+)[^0-9]+([0-9]+)').astype(float)"
 
 
 def refuse_measured(column: WrittenColumn, text: Array, group: str, remedy: str = LETTER) -> None:
-    """Refuse texts (m,) that are measurements, so that each would be its own class or group.
+    """Refuse texts (m,) that are measurements, because each would be a class or group of its own.
 
-    Whole numbers as text that repeat may be class names: a warning says so, unless they count from
-    0 or 1.
-    Texts are "" if missing. `group` is "class" or "group"; `remedy` is the advice for names.
+    Whole numbers as text that are repeated may be class names. They cause only a warning, and none
+    if they count from 0 or 1. Missing texts are "". `group` is "class" or "group"; `remedy` is the
+    advice for texts that are names.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def refuse_measured(column: WrittenColumn, text: Array, group: str, remedy: str 
 
 
 def measurements_of(texts: Iterable[str]) -> Quantities | None:
-    """Return the kind of measurements that all texts are, and their conversion; None for others.
+    """Return the kind, unit and conversion of texts that are all measurements of one kind, or None.
 
     >>> measurements_of(["2021-01-05", "2021-02-06"])[:2], measurements_of(["1:30", "25:50"])[:2]
     (('dates', 'numbers of days'), ('times or durations', 'hours'))
@@ -95,7 +95,7 @@ def measurements_of(texts: Iterable[str]) -> Quantities | None:
 
 
 def _conversion_of(distinct: list[str]) -> tuple[str, str, str]:
-    """Return the kind of measurements, their unit, and a pandas expression; "" for names."""
+    """Return the kind of measurements, their unit, and a pandas expression ("" for other text)."""
     if all(map(is_numeral, distinct)):
         return "numbers as text", "numbers", _NUMERIC.format("{v}")
     if all(map(PAIR.fullmatch, distinct)):
@@ -109,7 +109,7 @@ def _conversion_of(distinct: list[str]) -> tuple[str, str, str]:
 def _tell_numerals(
     column: WrittenColumn, distinct: list[str], group: str, shown: str, remedy: str
 ) -> None:
-    """Warn that whole numbers as text are treated as names; from 0 or 1 on, they are numbered."""
+    """Warn that whole numbers as text are treated as names, unless they count from 0 or 1."""
     numbers = sorted(map(int, distinct))
     if numbers[0] in (0, 1) and numbers[-1] - numbers[0] == len(numbers) - 1:
         return
@@ -123,7 +123,7 @@ def _tell_numerals(
 def durations_of(distinct: list[str]) -> tuple[str, str, str] | None:
     """Return the kind of durations, their unit, and a pandas expression that converts them.
 
-    It is None if the texts are not durations of the same form.
+    The result is None if the texts are not durations of the same form.
 
     >>> import pandas as pd
     >>> times = ["25:50", "1:30"]
@@ -152,7 +152,7 @@ def durations_of(distinct: list[str]) -> tuple[str, str, str] | None:
 
 
 def _two_units(distinct: list[str]) -> tuple[str, str, str] | None:
-    """Return the same for durations that all have the same two units, such as "3y 6m"."""
+    """Return the result of `durations_of` if all texts have the same two units, such as "3y 6m"."""
     pairs = [match for text in distinct if (match := _TWO_UNITS.fullmatch(text))]
     units = {(_unit(match[2]), _unit(match[4], _unit(match[2]))) for match in pairs}
     if len(pairs) < len(distinct) or len(units) != 1:
@@ -165,9 +165,9 @@ def _two_units(distinct: list[str]) -> tuple[str, str, str] | None:
 
 
 def _several_units(distinct: list[str]) -> tuple[str, str, str] | None:
-    """Return the same for durations with one to three units each, such as "14 y 7 m" and "20 y".
+    """Return the result of `durations_of` if texts have one to three units, such as "14 y 7 m".
 
-    At least one has several units.
+    It is None if no text has several units.
     """
     words: dict[str, set[str]] = {}
     parts = [_PART.findall(text) if _PARTS.fullmatch(text) else [] for text in distinct]
@@ -191,7 +191,7 @@ def _several_units(distinct: list[str]) -> tuple[str, str, str] | None:
 
 
 def _unit(word: str, larger: str = "") -> str:
-    """Return the key of a unit of time in `_SECONDS`, after a larger one; "" if it is none."""
+    """Return the key in `_SECONDS` of a unit of time that follows a `larger` one; "" for others."""
     word = word.lower()
     if word in ("", "+"):
         return _NEXT.get(larger, "") if larger else "w" * (word == "+")
@@ -201,7 +201,7 @@ def _unit(word: str, larger: str = "") -> str:
 
 
 def _ranges_of(distinct: list[str]) -> tuple[str, str, str] | None:
-    """Return the same for ranges of whole numbers, such as "44-48"; None if they are not ranges."""
+    """Return kind, unit and expression for ranges such as "44-48"; None if texts are no ranges."""
     ranges = [match for text in distinct if (match := _RANGE.fullmatch(text))]
     if len(ranges) < len(distinct) or any(int(r[1]) >= int(r[2]) for r in ranges):
         return None

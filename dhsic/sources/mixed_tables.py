@@ -1,8 +1,8 @@
-"""Opening of DataFrames and text tables that contain categories beside numbers.
+"""Opening of DataFrames and text tables that contain both categories and numbers.
 
 Columns of text become categorical features, and so do columns of numbers that the caller names.
-Text in a few fields of a column of numbers is refused as in other tables, because it may be a typo,
-and so are numbers with units, dates, and text that differs between most samples.
+Text in a few fields of a column of numbers is refused as in other tables, because it may be a typo.
+Numbers with units, dates, and text that differs between most samples are refused, too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def is_frame(X: Any) -> bool:
 
 
 def may_be_mixed(X: Any, options: Mapping[str, Any]) -> bool:
-    """Whether X is a DataFrame of which some columns may be categories, by its dtypes."""
+    """Whether X is a DataFrame in which columns may be categories, by dtypes or options."""
     if not is_frame(X) or options.get("categories") is None:
         return False
     return bool(options["categories"]) or not all(
@@ -54,7 +54,7 @@ def open_mixed_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
     Raises
     ------
     InputError
-        A column is neither: text among numbers, dates, names, or free text.
+        A column is neither numbers nor categories: text among numbers, dates, names, or free text.
     """
     wanted, plain = tuple(options.categories or ()), replace(options, categories=None)
     check_known("the DataFrame", wanted, [str(name) for name in X.columns])
@@ -88,7 +88,7 @@ def open_mixed_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
 
 
 def _in_frame(changes: Mapping[str, str]) -> str:
-    """Return Python code that converts columns of text, given the pandas expression of each."""
+    """Return Python code that converts columns of a DataFrame X, given an expression for each."""
     texts = "X[{name!r}].astype(str).str.strip()"
     return "; ".join(
         f"X[{name!r}] = {change.format(p='pandas', v=texts.format(name=name))}"
@@ -97,7 +97,7 @@ def _in_frame(changes: Mapping[str, str]) -> str:
 
 
 def _in_table(text: Delimited, changes: Mapping[str, str]) -> str:
-    """Return a shell command that converts columns of text, given the expression of each."""
+    """Return a shell command that converts columns of a table, given an expression for each."""
     assert text.names is not None, "tables of categories have a header"
     at = {text.names.index(name): change for name, change in changes.items()}
     written = command(text.path, text.separator, text.top.n_skipped, at)
@@ -105,7 +105,7 @@ def _in_table(text: Delimited, changes: Mapping[str, str]) -> str:
 
 
 def _coded_series(column: pd.Series, *, is_category: bool) -> CodedColumn | None:
-    """Code a column of categories; None if it contains numbers, or is no feature."""
+    """Return a column of categories as codes; None if it contains numbers, or is not a feature."""
     kind, name = column.dtype, column.name
     if isinstance(kind, pd.CategoricalDtype) and kind.ordered and not is_category:
         codes = column.cat.codes.to_numpy(np.float64)
@@ -122,27 +122,27 @@ def _coded_series(column: pd.Series, *, is_category: bool) -> CodedColumn | None
 
 
 def _text(value: Any) -> str:
-    """Return a value as text; whole numbers without a decimal point."""
+    """Return a value as text; whole numbers have no decimal point."""
     return value.strip() if isinstance(value, str) else str(value).removesuffix(".0")
 
 
 def _names_samples(name: str, texts: Sequence[str | None]) -> bool:
-    """Whether a text column contains the names of samples."""
+    """Whether a text column contains sample names, judging by its name and by repeated texts."""
     is_unique = len(set(texts)) == len(texts)
     return names_rows_by_name(name) or (is_id(name) and is_unique)
 
 
 def _as_written_once(texts: Sequence[str | None]) -> list[str | None]:
-    """Write equal numbers in the same way (1 and 1.0), if all texts are numbers."""
+    """Return texts in which equal numbers (1, 1.0) are spelled alike, if all texts are numbers."""
     if not all(text is None or is_numeral(text) for text in texts):
         return list(texts)
     return [None if text is None else repr(float(text)).removesuffix(".0") for text in texts]
 
 
 def _are_levels(texts: Sequence[str | None], separator: str) -> bool:
-    """Whether texts are levels, and neither numbers, genotypes, check boxes nor several answers.
+    """Whether texts are levels, rather than numbers, genotypes, check boxes or lists of answers.
 
-    `separator` separates the columns of a table; several answers have another one in a field.
+    `separator` separates the columns of the table; lists of answers (1,3) contain another one.
     """
     present = [text for text in texts if text is not None]
     odd = OddFields("", "", n_empty=len(texts) - len(present))
@@ -164,10 +164,10 @@ def _are_levels(texts: Sequence[str | None], separator: str) -> bool:
 def _without_genotypes(
     coded: dict[str, CodedColumn], wanted: Sequence[str], others: Iterable[Iterable[Any]]
 ) -> dict[str, CodedColumn]:
-    """Return the categories without single letters, if a column of `others` has IUPAC codes.
+    """Return `coded` without columns of single bases if other columns contain IUPAC codes.
 
-    A and G may be the names of groups, unless other columns have A, R and G. Columns in `wanted`
-    are categories by the caller's word.
+    A and G may be the names of groups, unless another column (texts in `others`) contains A, R and
+    G. Columns in `wanted` were declared as categories by the caller, and always remain.
     """
     may_be = [name for name, of in coded.items() if name not in wanted and are_bases(of.levels)]
     if not any(coded[name].levels for name in may_be) or not any(map(are_codes, others)):
@@ -176,7 +176,7 @@ def _without_genotypes(
 
 
 def _number_columns(source: AbstractSource, names: Iterable[str]) -> dict[str, CodedColumn]:
-    """Columns of numbers of a source in memory, by name."""
+    """Columns of a source in memory that has only numbers, by name."""
     (X,) = (source.read(block) for block in source.blocks(source.n_features))
     values = np.asarray(X, dtype=np.float64)
     return {name: CodedColumn(values[:, j]) for j, name in enumerate(names)}
@@ -185,7 +185,8 @@ def _number_columns(source: AbstractSource, names: Iterable[str]) -> dict[str, C
 def open_mixed_table(path: str, options: OpenOptions) -> AbstractSource:
     """Open a text table of numbers and categories; `options.categories` is not None.
 
-    Tables without a header, whose columns are samples, or in a published format have no categories.
+    A table has no categories if it has no header, if its columns are samples, or if it has a
+    published format.
     """
     wanted, plain = tuple(options.categories or ()), replace(options, categories=None)
     text = Delimited(path)
@@ -240,7 +241,7 @@ class _TextColumns:
         return [self.all_names[i] for i in self.columns.numbers]
 
     def coded(self, wanted: Sequence[str]) -> dict[str, CodedColumn]:
-        """Code the categorical columns, by name, in the order of the table."""
+        """Return the categorical columns as codes, by name, in the order of the table."""
         at = {i for i in self.columns.numbers if self.all_names[i] in wanted} | self._of_text()
         texts: dict[int, list[str | None]] = {i: [] for i in sorted(at)}
         for fields in self._rows() if at else ():
@@ -257,7 +258,7 @@ class _TextColumns:
         return _without_genotypes(coded, wanted, others)
 
     def names(self, path: str, coded: Mapping[str, CodedColumn]) -> tuple[Array | None, Names]:
-        """Names of the samples, and columns that are not features, of a table without numbers."""
+        """Return sample names, and columns that are not features, of a table without numbers."""
         del coded
         rows = [[fields[i].strip() for i in range(self.text.width)] for fields in self._rows()]
         by_column = np.array(rows, dtype=object).T
@@ -273,7 +274,7 @@ class _TextColumns:
             yield fields
 
     def _first_repeats(self) -> bool:
-        """Whether the first column would name the samples, but is text that repeats."""
+        """Whether the first column is in the position of sample names, but is repeated text."""
         if self.columns.ids != (0,) or is_id(self.all_names[0]):
             return False
         first = [fields[0].strip() for fields in islice(self._rows(), MOST + 1)]
@@ -290,7 +291,7 @@ class _TextColumns:
     def _of_text(self) -> set[int]:
         """Return the columns whose first field that is not missing is text.
 
-        Other columns contain a number or a call, and so no levels.
+        All other columns contain a number or a genotype call, and therefore have no levels.
         """
         at, undecided = set[int](), list(self.columns.numbers)
         for fields in self._rows():
@@ -312,7 +313,7 @@ def refuse_categories(categories: Sequence[str] | None) -> None:
 
 
 def refuse_codes(source: AbstractSource, categories: Sequence[str] | None) -> None:
-    """Refuse an open source with categories if its reader does not support them."""
+    """Refuse a source that is already open and has categories, if `categories` is None."""
     if source.levels and categories is None:
         names = source.feature_names()
         assert names is not None, "columns of tables have names"
@@ -325,9 +326,10 @@ def refuse_codes(source: AbstractSource, categories: Sequence[str] | None) -> No
 
 
 def take_columns(X: pd.DataFrame, names: Array, selected: Mask) -> Index:
-    """Return the positions of the selected columns of a frame that has the columns of fit.
+    """Return the positions of the selected columns of a frame.
 
-    `names` (d,) are the columns of fit, and `selected` (d,) is a mask of them.
+    `names` (d,) are the columns in `fit`, which the frame must have in this order, and `selected`
+    (d,) is a mask of them.
     """
     if [str(name) for name in X.columns] != [str(name) for name in names]:
         raise InputError(

@@ -29,9 +29,9 @@ ROOTS = ("zarr.json", ".zattrs")
 
 
 def modalities_of(X: Any) -> dict[str, Any]:
-    """Return the modalities by name: paths for a local path, groups for a Zarr group.
+    """Return the modalities of MuData by name: paths if X is a local path, groups if a Zarr group.
 
-    It is empty for data other than MuData, and for URLs and zip files.
+    The result is empty for data other than MuData, and for URLs and zip files.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def are_modalities(paths: Iterable[str]) -> bool:
 
 
 def joint_obs(paths: Iterable[str]) -> AbstractFrame | None:
-    """Return the dataframe of all samples of the MuData with these modalities; None if absent."""
+    """Return the dataframe obs of the MuData with the modalities `paths`; None if absent."""
     listed = [*paths]
     if not listed or not are_modalities(listed):
         return None
@@ -79,7 +79,7 @@ def joint_obs(paths: Iterable[str]) -> AbstractFrame | None:
 
 
 def refuse_mudata(group: zarr.Group) -> None:
-    """Raise InputError for MuData that could not be read as several matrices."""
+    """Raise InputError if a Zarr group is MuData, which must be passed as several matrices."""
     if group.attrs.get(ENCODING[0]) != ENCODING[1]:
         return
     place = str(group.store_path).removeprefix("file://")

@@ -1,7 +1,7 @@
 """NumPy files: a matrix in `.npy`, read in place; one of the arrays in `.npz`.
 
-A `.npy` file is read by seeking and not memory-mapped. Pages of a mapped file count as memory once
-they are read, in the end the whole file, and memory estimates do not include them.
+A `.npy` file is read by seeking and is not memory-mapped. The pages of a mapped file count as used
+memory once they are read, in the end the whole file, and memory estimates do not include them.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class NpySource(AbstractStored):
 
 
 def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Read shape, order and dtype of an array; the file is then at the first value."""
+    """Return shape, whether Fortran-ordered, and dtype; the file is then at the values."""
     read = np.lib.format.read_array_header_1_0
     if np.lib.format.read_magic(file) != (1, 0):
         read = np.lib.format.read_array_header_2_0
@@ -99,7 +99,7 @@ def open_npy(path: str, options: OpenOptions) -> AbstractSource:
 
 
 def open_npz(path: str, options: OpenOptions) -> AbstractSource:
-    """Read the matrix of a `.npz` file into memory, with its arrays of one value per sample.
+    """Read the matrix in a `.npz` file, and arrays with one value per sample, into memory.
 
     Raises
     ------

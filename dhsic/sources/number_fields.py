@@ -28,7 +28,7 @@ POINT, COMMA, WHOLE = "point", "comma", "whole"
 
 
 def is_comma_number(text: str) -> bool:
-    """Whether a text is a number except for commas, or for points that separate thousands.
+    """Whether a text is a number with commas, or with points that separate thousands.
 
     >>> [is_comma_number(text) for text in ("1,5", "1,370,000", "1.053,40", "1.370.000")]
     [True, True, True, True]
@@ -43,8 +43,8 @@ def is_comma_number(text: str) -> bool:
 def meaning_of_commas(texts: Iterable[str]) -> str:
     """Return the meaning of commas in numbers: `DECIMAL`, `THOUSANDS`, or "" if ambiguous.
 
-    It is `POINTS` if points separate thousands and commas are decimal marks, as in German, and
-    `SEVERAL` if values contradict each other.
+    The result is `POINTS` if points separate thousands and commas are decimal marks, as in German,
+    and `SEVERAL` if numbers contradict each other.
 
     >>> meaning_of_commas(["1,370", "0,5"]), meaning_of_commas(["1,370", "12,000,000"])
     ('decimal', 'thousands')
@@ -68,7 +68,7 @@ def _meaning_of(marks: AbstractSet[str]) -> str:
 def decimal_mark(text: str) -> str:
     """Return the decimal mark of a number; `POINT` or `COMMA` if it may separate thousands.
 
-    It is `WHOLE` for digits only, and "" for other text.
+    The result is `WHOLE` if there are only digits, and "" for text that is no number.
     """
     text = text.strip()
     if not is_comma_number(text):
@@ -85,8 +85,8 @@ def decimal_mark(text: str) -> str:
 def has_comma_numbers(marks: AbstractSet[str]) -> bool:
     """Whether commas or points of a column must be rewritten, given its set of decimal marks.
 
-    It is False if every number has three digits after a point, and none has a comma: then points
-    are decimal marks.
+    The result is False if every number has three digits after a point, and none has a comma: then
+    points are decimal marks.
     """
     return bool(marks & {DECIMAL, THOUSANDS, POINTS, COMMA} or {POINT, WHOLE} <= marks)
 
@@ -103,10 +103,11 @@ _REWRITTEN = {
 
 
 def rewritten_fields(path: str, separator: str, n_skipped: int, where: str, change: str) -> str:
-    """Return a command that writes a copy of a table, in which `change` replaces some fields v.
+    """Return a shell command that writes a copy of a table in which some fields are changed.
 
-    `change` is a Python expression. `where` are the rows and columns of these fields in `loc` of a
-    pandas table t without header. `n_skipped` is the number of lines above its first row.
+    `change` is a Python expression for a field v. `where` is the index of these fields in
+    ``t.loc``, for a pandas table t without header. `n_skipped` is the number of lines above the
+    first row.
     """
     sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
     return (
@@ -118,9 +119,9 @@ def rewritten_fields(path: str, separator: str, n_skipped: int, where: str, chan
 
 
 def comma_advice(rewritten: Callable[[str], str], example: str, marks: AbstractSet[str]) -> str:
-    """Return advice on numbers with commas, such as `example`, given the marks of all numbers.
+    """Return advice on numbers with commas, given the decimal marks of all numbers.
 
-    `rewritten` creates a command from an expression for a field v.
+    `example` is such a number. `rewritten` creates a command from an expression for a field v.
     """
 
     def with_points(meaning: str) -> str:
@@ -163,17 +164,17 @@ def comma_advice(rewritten: Callable[[str], str], example: str, marks: AbstractS
 class NumberFields:
     """Converts text fields to numbers, one row after the other.
 
-    `calls` are the genotype calls among them, such as 0/1, which become dosages, and `n_coded` is
-    the number of values that equal a number in `na`.
+    `calls` are the genotype calls among the fields read so far, such as 0/1, which become dosages.
+    `n_coded` is the number of values that equal a number in `na`.
 
     Parameters
     ----------
     width : int
         Number of features.
     na : sequence of str
-        Texts that mean a missing value in addition to `NA`; a number covers all equal numbers.
+        Texts that mean a missing value in addition to `NA`; a number stands for all equal numbers.
     na_at : mapping
-        Further such texts of single features, by position of the feature.
+        Further such texts for single features, by position of the feature.
     refuse : callable
         Raises the error for a field that is not a number, given its position, text and line.
     """
@@ -219,7 +220,7 @@ class NumberFields:
         return values
 
     def _number(self, i: int, field: str, line: int) -> float:
-        """Convert a field to a number; words are remembered for the next rows."""
+        """Return a field as a number; words are remembered for the next rows."""
         if is_numeral(field):
             return float(field)
         bare = field.strip()
@@ -258,5 +259,5 @@ class NumberFields:
 
 
 def _numbers(texts: Iterable[str]) -> Array:
-    """Return the numbers among texts."""
+    """Return the numbers among texts, as an array."""
     return np.array([float(text) for text in texts if is_numeral(text)])

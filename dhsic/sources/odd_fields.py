@@ -1,4 +1,4 @@
-"""Text in columns of numbers: counts, texts and positions, and advice for messages."""
+"""Text in columns of numbers: its counts and positions, and advice for messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLASS_WORDS = frozenset(
 
 @dataclass
 class OddFields:
-    """Texts in a column of numbers, or in a row if columns are samples.
+    """Fields of one feature that are not missing, and the texts among them that are not numbers.
 
     Attributes
     ----------
@@ -43,11 +43,11 @@ class OddFields:
     n_present : int
         Number of fields that are not missing.
     places : dict
-        For each text, the number of its fields and the position of the first.
+        For each text that is not a number, the number of its fields and the position of the first.
     are_whole : bool
         Whether all fields that are numbers are whole.
     has_numbers : bool
-        Whether a field is a number, other than 00, which is a missing genotype.
+        Whether any field is a number, other than 00, which is a missing genotype.
     n_empty : int
         Number of empty fields.
     """
@@ -81,20 +81,20 @@ class OddFields:
 
     @property
     def lone_places(self) -> frozenset[str]:
-        """Positions of the texts if each text occurs once; otherwise empty."""
+        """Positions of the texts if no text occurs more than once; otherwise empty."""
         is_lone = all(n == 1 for n, _ in self.places.values())
         return frozenset(where for _, where in self.places.values()) if is_lone else frozenset()
 
     @property
     def are_groups(self) -> bool:
-        """Whether all fields are text, with few different values, as for groups of samples."""
+        """Whether all fields are text with few different values, like names of groups."""
         n = len(self.places)
         is_text = self.n_odd == self.n_present
         return is_text and n <= MOST_GROUPS and OF_A_GROUP * n <= self.n_present
 
     @property
     def dosages(self) -> str:
-        """Pandas expression of the dosages of genotypes {v}; "" if the texts are others."""
+        """Pandas expression that converts genotypes {v} to dosages; "" for other texts."""
         return "" if self.has_numbers else dosages_of(self.places)
 
     @property
@@ -105,7 +105,7 @@ class OddFields:
 
     @property
     def is_check_box(self) -> bool:
-        """Whether the fields are empty or one word, such as yes."""
+        """Whether each field is empty or the same word, such as yes."""
         is_word = len({text.lower() for text in self.places}) == 1 and not self.has_numbers
         return is_word and self.n_empty > 0
 
@@ -148,16 +148,16 @@ class OddFields:
 
     @property
     def beside_commas(self) -> OddFields:
-        """The same column, in which numbers with commas are no text."""
+        """Copy of this column without the numbers with commas among its texts."""
         commas = {*self.commas}
         places = {text: place for text, place in self.places.items() if text not in commas}
         return replace(self, places=places)
 
     @property
     def quantities(self) -> Quantities | None:
-        """Kind of the texts if they are numbers with flags or multiples; None for others.
+        """Kind and conversion of texts such as numbers with flags or multiples; None for others.
 
-        Some fields of the column are plain numbers.
+        It is also None unless some fields of the column are plain numbers.
         """
         is_mixed = 0 < self.n_odd < self.n_present and not self.are_signed
         found = quantities_of([*self.places, "1"]) if is_mixed else None
@@ -176,7 +176,7 @@ class OddFields:
 
 
 def _is_number(text: str) -> bool:
-    """Whether a text means a number, although it is not written as one."""
+    """Whether a text means a number: with commas, in parentheses, or below or above a limit."""
     return is_comma_number(text) or any(p.fullmatch(text) for p in (LIMIT, IN_PARENTHESES))
 
 
@@ -203,13 +203,13 @@ def advice(columns: Sequence[OddFields]) -> str:
 
 
 def marks_in(groups: Sequence[OddFields]) -> list[str]:
-    """Return the texts without letters or digits, which may mean missing, in columns of groups."""
+    """Return texts without letters or digits, such as ?, that may mean missing in text columns."""
     texts = (text for column in groups for text in column.places)
     return [text for text in dict.fromkeys(texts) if not any(map(str.isalnum, text))]
 
 
 def about_calls(columns: Sequence[OddFields]) -> str:
-    """Return advice on fields among genotype calls that are no calls; "" for other columns."""
+    """Return advice on a column in which most fields, but not all, are genotype calls; or ""."""
     mixed = next((column for column in columns if column.are_mostly_calls), None)
     if mixed is None:
         return ""
@@ -221,7 +221,7 @@ def about_calls(columns: Sequence[OddFields]) -> str:
 
 
 def no_features(names: Iterable[str]) -> str:
-    """Return advice on columns that are not numeric."""
+    """Return advice on columns of text: exclude them, or convert them to numbers."""
     listed = list(names)
     one = len(listed) == 1
     it, which = ("it is not a feature", "it") if one else ("they are not features", "them")

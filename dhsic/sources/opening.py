@@ -158,7 +158,7 @@ UNREAD = tuple(suffix for suffixes, *_ in FOREIGN for suffix in suffixes)
 def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
     """Return the opener of a path or URL by its suffix, or of a local file by its content.
 
-    It is None for Zarr, for VCF, which is decoded to Zarr, and for data in memory.
+    The result is None for Zarr, for VCF, which is decoded to Zarr, and for data in memory.
     """
     name = fspath(X) if isinstance(X, str | PathLike) else ""
     ends = name.lower().endswith
@@ -171,7 +171,7 @@ def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
 
 
 def _opener_by_content(name: str) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Return the opener of a file or folder without a known suffix."""
+    """Return the opener of a local file or folder by its content; None if unknown, or for Zarr."""
     if "://" in name and not name.startswith("file://"):
         return None
     path = Path(on_disk(name))
@@ -185,7 +185,7 @@ def _opener_by_content(name: str) -> Callable[[str, OpenOptions], AbstractSource
 
 
 def _opener_by_beginning(path: Path) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Return the opener of a file, recognised by its first bytes."""
+    """Return the opener of a file that is recognised by its first bytes; None if unknown."""
     ends = path.name.lower().endswith
     if not ends(UNREAD):
         by_mark = {HDF5: open_hdf5, NUMPY: open_npy}
@@ -211,7 +211,7 @@ def is_table(X: Any) -> bool:
 
 
 def has_sample_table(X: Any) -> bool:
-    """Whether X is the path of a file that is read with a table of its samples: BGEN."""
+    """Whether X is the path of a file that has a separate table of samples (BGEN)."""
     return opener_of(X) is open_bgen
 
 
@@ -328,7 +328,7 @@ def _open_one(
     *,
     pass_only: bool,
 ) -> AbstractSource:
-    """Open data that are not several files."""
+    """Open data that are one matrix, rather than a list of matrices."""
     X = in_pandas(X)
     several = _codes_of(missing_code)
     options = replace(options, missing_code=None if several else missing_code)
@@ -403,7 +403,10 @@ def _open_parts(
 
 
 def _passing_parts(source: JoinedSource, passing_of: Mapping[int, SubsetSource]) -> AbstractSource:
-    """Return the view of a joint source with the features whose FILTER is PASS in each part."""
+    """Return a joined source with only the variants whose FILTER is PASS.
+
+    `passing_of` maps the id of the source of a part to its view with these variants.
+    """
     if not passing_of:
         return source
     views = [passing_of[id(part.source)] for part in source.parts]
@@ -431,7 +434,7 @@ def _with_categories(
     opener: Callable[[str, OpenOptions], AbstractSource] | None,
     categories: Sequence[str] | None,
 ) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Return the opener of data that may have categories; refuse names of other data."""
+    """Return the opener that supports `categories`; refuse the option for other data."""
     if not (is_frame(X) or opener is open_table):
         refuse_categories(categories)
     is_mixed = categories is not None and opener is open_table
@@ -441,7 +444,7 @@ def _with_categories(
 def _opened_at(
     X: Any, opener: Callable[[str, OpenOptions], AbstractSource] | None, options: OpenOptions
 ) -> tuple[AbstractSource, Any]:
-    """Open data; return the source, and the store or object from which it was opened."""
+    """Open data after any download or decoding; return the source, and what it reads from."""
     copy = _copy_of(X, options.storage_options)
     try:
         if isinstance(X, str | PathLike):
@@ -461,13 +464,13 @@ def _opened_at(
 
 
 def _decoded(path: str, options: OpenOptions) -> tuple[zarr.Group, OpenOptions]:
-    """Open a VCF as a group of VCF Zarr; return it, and the options with its call variable."""
+    """Open a VCF as a group of VCF Zarr; return the group, and options that select its calls."""
     store = decoded_vcf(path, options.variable)
     return zarr.open_group(store, mode="r"), replace(options, variable=store.decoded.variable)
 
 
 def _copy_of(X: Any, storage_options: Mapping[str, Any] | None = None) -> Copy | None:
-    """Return the local copy of a file at a URL; None for local data, and data read in place."""
+    """Return the local copy of a file at a URL; None if the data are local or read at the URL."""
     name = fspath(X) if isinstance(X, str | PathLike) else ""
     is_url = "://" in name and not name.startswith("file://")
     is_file = is_url and (
@@ -477,7 +480,7 @@ def _copy_of(X: Any, storage_options: Mapping[str, Any] | None = None) -> Copy |
 
 
 def on_disk(path: str | PathLike[str], copy: Copy | None = None) -> str:
-    """Return the local path of a file, or of the local copy of a URL."""
+    """Return the local path of a file; a file at a URL is downloaded first."""
     copy, name = copy or _copy_of(path), fspath(path)
     if copy is not None:
         return str(copy.path)
@@ -485,7 +488,7 @@ def on_disk(path: str | PathLike[str], copy: Copy | None = None) -> str:
 
 
 def _codes_of(missing_code: Any) -> tuple[float, ...]:
-    """Return several codes, or a single non-integer code; otherwise ()."""
+    """Return the missing codes if there are several, or one that is not an integer; else ()."""
     numbers = int | float | np.integer | np.floating
     if missing_code is None or isinstance(missing_code, str | int | np.integer):
         is_known = missing_code in (None, "auto") or not isinstance(missing_code, str | bool)
@@ -504,7 +507,7 @@ def _codes_of(missing_code: Any) -> tuple[float, ...]:
 
 
 def _recoded(source: AbstractSource, codes: Sequence[float]) -> AbstractSource:
-    """Return the source with NaN or a single code in place of several codes.
+    """Return a source in which values equal to any of the codes are missing.
 
     For integers, codes that are not whole are ignored.
     """
@@ -537,14 +540,17 @@ def _without(source: AbstractSource, not_features: Iterable[Any]) -> AbstractSou
 
 
 def _may_hold_genes(X: Any, opener: Any) -> bool:
-    """Whether data are a table or AnnData, whose features may be genes; X is what was opened."""
+    """Whether data are a table or AnnData, whose features may be genes.
+
+    X is the store, path or object that was opened with `opener`.
+    """
     is_store = isinstance(X, zarr.Group) and X.attrs.get("encoding-type") == "anndata"
     is_file = opener in (*OF_TABLES, open_mixed_table, *OF_COUNTS)
     return is_store or is_file or is_frame(X) or is_anndata(X)
 
 
 def _without_unassigned(source: AbstractSource, where: str) -> AbstractSource:
-    """Exclude rows of tables of genes that count reads outside genes, with a warning."""
+    """Exclude features that count reads outside genes (htseq-count, STAR), with a warning."""
     names = source.feature_names()
     counted = [] if names is None else sorted(OUTSIDE_GENES.intersection(names.tolist()))
     if not counted:
@@ -557,7 +563,7 @@ def _without_unassigned(source: AbstractSource, where: str) -> AbstractSource:
 
 
 def _refuse_scaled(source: AbstractSource, missing_code: Any) -> None:
-    """Refuse `missing_code` if values are stored with a scale and offset."""
+    """Refuse an explicit `missing_code` if values are stored with a scale and offset."""
     packing = None if source.chunked is None else source.chunked.packing
     if packing is None or not packing.is_scaled or missing_code in (None, "auto"):
         return
@@ -609,7 +615,7 @@ def _open_group(group: zarr.Group, options: OpenOptions) -> AbstractSource:
 
 
 def refuse_groups(group: zarr.Group) -> None:
-    """Raise InputError with the paths if all matrices of a group are in subgroups."""
+    """Raise InputError, with their paths, if matrices are only in subgroups of a group."""
     with metadata_of(group.store_path):
         members = dict(group.members(max_depth=GROUP_DEPTH))
     found = {
@@ -648,7 +654,7 @@ def _open_matrix(
     beside: Mapping[str, zarr.Array[Any]],
     options: OpenOptions,
 ) -> ZarrSource:
-    """Open an array with two axes; its names are in other arrays of its group."""
+    """Open an array with two axes; names of features and samples are in arrays `beside` it."""
     what = str(array.store_path)
     if array.ndim != 2:
         raise InputError(
@@ -672,8 +678,9 @@ def _names_in(
 ) -> Names:
     """Return the names of the features, along `axis` of an array, and of the samples.
 
-    The names of the dimensions, if there are any, determine the arrays that contain them. Otherwise
-    ``variant_id`` and ``sample_id`` of the same group are used, if their lengths match the matrix.
+    The dimension names of the array, if there are any, determine which arrays contain the names.
+    Otherwise the names are ``variant_id`` and ``sample_id`` of the same group, if their lengths
+    match the matrix.
     """
     dims, lengths = dimension_names(array), {at: (array.shape[at],) for at in (0, 1)}
     if dims is None:
@@ -716,9 +723,9 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
     Raises
     ------
     InputError
-        There is none, or a different format; the message gives advice on the conversion.
+        Nothing is there, or data of another format; the message gives advice on the conversion.
     DataError
-        Its metadata, or its zip file, are damaged.
+        The metadata or the zip file are damaged.
     """
     path = on_disk(path) if path.startswith("file://") else path
     if is_vcf(path):
@@ -744,7 +751,7 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
 
 
 def _local(path: Path) -> Store:
-    """Return a store for a folder or a zip file that reads only regular files."""
+    """Return a Zarr store for a folder or a zip file, which reads only regular files."""
     if path.suffix.lower() != ".zip":
         return FolderStore(path, read_only=True)
     if not path.is_dir():
@@ -753,7 +760,7 @@ def _local(path: Path) -> Store:
 
 
 def _files_in(path: str) -> list[str]:
-    """Return the files at the top of a zip archive; empty for other files."""
+    """Return the names of the files at the top level of a zip archive; [] for other files."""
     if not is_zipfile(path):
         return []
     with ZipFile(path) as archive:
@@ -794,7 +801,7 @@ def nothing_at(path: str, *, is_url: bool) -> str:
 
 
 def _in_foreign_format(path: str, *, is_url: bool) -> str:
-    """Return the message for a path or URL with a suffix of `FOREIGN`; "" for another one."""
+    """Return the message for a path or URL with a suffix in `FOREIGN`; "" for other suffixes."""
     for suffixes, name, remedy in FOREIGN:
         if path.lower().endswith(suffixes):
             is_there = is_url or Path(path).exists()

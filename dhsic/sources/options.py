@@ -1,14 +1,14 @@
 """Options for opening a matrix: its axes, its missing codes, and the names of features and samples.
 
 Genomic Zarr has features first, AnnData and NumPy usually samples first. The axis of the features
-is therefore never assumed from the position. These decide, in this order:
+is therefore never assumed from the position. It is determined from the following, in this order:
 
+- the option `sample_dim` of the caller;
 - the names of dimensions;
-- the options of the caller;
 - the axis whose length equals the number of labels.
 
 The names of features and samples are the coordinates of these dimensions, or an array in the same
-group whose name shows what it names (``gene_id``).
+group whose name says what it contains (``gene_id``).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Dims = Sequence[str | None] | None
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """Options of `open_source`; `is_part` if the data are one of several files."""
+    """Options of `open_source`; `is_part` says that the data are one of several files."""
 
     variable: str | None = None
     sample_dim: str | int | None = None
@@ -76,7 +76,7 @@ class OpenOptions:
 
     @property
     def required(self) -> Sequence[str]:
-        """Columns of a table that must exist; one of several files may lack them."""
+        """Columns `not_features` that a table must have; none for one of several files."""
         return () if self.is_part else self.not_features
 
     def feature_axis(
@@ -145,9 +145,9 @@ class OpenOptions:
             )
 
     def check_dim(self, axis: int, name: object, what: str, otherwise: str = "") -> None:
-        """Refuse a `sample_dim` other than the known sample axis, by number (`axis`) or `name`.
+        """Refuse a `sample_dim` that is neither the number (`axis`) nor the `name` of that axis.
 
-        `otherwise` is further advice for data in the other orientation.
+        `otherwise` is additional advice for data with samples along the other axis.
         """
         if self.sample_dim not in (None, axis, axis - 2, name):
             raise InputError(
@@ -158,9 +158,10 @@ class OpenOptions:
     def code_of(
         self, declared: int | None = None, dtype: Any = None, fill_value: Any = None
     ) -> int | None:
-        """Return the integer that means missing: the caller's, the declared one, or -1.
+        """Return the integer that means missing: the caller's, or else the `declared` one, or -1.
 
-        -1 is used if it is the fill value of an int8 array. The result is None if there is no code.
+        The code -1 is used if it is the fill value of an int8 array. The result is None if there is
+        no code.
         """
         if not isinstance(self.missing_code, str):
             return self.missing_code
@@ -168,7 +169,7 @@ class OpenOptions:
         return -1 if declared is None and filled else declared
 
     def choose(self, shapes: Mapping[str, tuple[int, ...]], where: str) -> str:
-        """Choose a numeric variable, given the shapes of all, by name."""
+        """Return the name of the matrix among numeric variables, given their shapes by name."""
         listed = ", ".join(f"{name} {shape}" for name, shape in sorted(shapes.items()))
         if self.variable is not None:
             if self.variable in shapes:
@@ -189,7 +190,7 @@ class OpenOptions:
 
 
 def refuse_variable(variable: str | None, X: Any) -> None:
-    """Refuse `variable` if X has no variables."""
+    """Refuse the option `variable` for an X that is a single matrix."""
     if variable is not None:
         raise InputError(
             f"variable={variable!r} selects a part of a Dataset or group, but X is a single "
@@ -207,9 +208,9 @@ def text(values: Array) -> Array:
 
 
 def dimension_names(of: Any) -> tuple[str | None, ...] | None:
-    """Return the names of the dimensions of an xarray variable or Zarr array; None without names.
+    """Return the dimension names of an xarray variable or Zarr array; None if it has none.
 
-    In Zarr they are in the metadata (format 3) or in an attribute (format 2).
+    Zarr has them in the metadata (format 3) or in an attribute (format 2).
     """
     if hasattr(of, "dims"):
         return tuple(map(str, of.dims))
@@ -222,10 +223,10 @@ def dimension_names(of: Any) -> tuple[str | None, ...] | None:
 def naming_array(
     arrays: Mapping[str, Any], length: int, dim: str | None, *, of_features: bool
 ) -> str | None:
-    """Find the array that names the features, or samples, on an axis; None if ambiguous.
+    """Return the key of the array that contains the names of features or samples; None if unclear.
 
-    It is the coordinate of the dimension `dim`, or the only array along this axis whose name shows
-    what it contains, such as ``gene_id``.
+    This is the coordinate of the dimension `dim`, or the only array of this `length` whose name
+    says that it contains names, such as ``gene_id``.
 
     Examples
     --------

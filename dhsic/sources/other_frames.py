@@ -1,6 +1,7 @@
 """Frames of polars, pyarrow, narwhals and dask, which are read as pandas objects.
 
-They have no index, so advice in terms of pandas begins with their conversion.
+Such frames have no index. Advice in messages is Python code for pandas, and therefore begins with
+the conversion of the frame.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def in_pandas(data: Any) -> Any:
 
 
 def _marked(data: Any, package: str) -> Any:
-    """Convert decimal numbers to floats, and record the code of the conversion."""
+    """Convert decimal numbers to floats, and store the code that converts the user's object."""
     if isinstance(data, pd.DataFrame):
         for name, kind in data.dtypes.items():
             if getattr(kind, "kind", "") == "O":
@@ -65,7 +66,7 @@ def _marked(data: Any, package: str) -> Any:
 
 
 def _as_floats(series: Any) -> Any:
-    """Convert a series of decimal numbers to floats; return others unchanged."""
+    """Convert a series of decimal numbers to floats; return any other series unchanged."""
     kind = pd.api.types.infer_dtype(series, skipna=True)
     return series.astype(float) if kind == "decimal" else series
 
@@ -86,14 +87,14 @@ def code_of(data: Any, name: str) -> str:
 
 
 def columns_of(data: Any, name: str) -> str:
-    """Return Python code for an object whose columns `pandas.Series` reads, as those of polars."""
+    """Return Python code for an object whose columns `pandas.Series` can read, such as polars."""
     code = code_of(data, name)
     return name if code == _CODE["polars"].format(x=name) else code
 
 
 @contextmanager
 def converted_first(data: Any, name: str) -> Iterator[None]:
-    """Add the conversion of the user's frame, called `name`, to advice in terms of pandas."""
+    """Add code that converts the user's frame, called `name`, to errors with code for pandas."""
     try:
         yield
     except InputError as error:

@@ -1,10 +1,11 @@
 """Decoding of arrays that xarray wrote: missing codes, scale factor and offset.
 
-These are the CF conventions. A stored number is missing if it equals `_FillValue` or
+The decoding follows the CF conventions. A stored number is missing if it equals `_FillValue` or
 `missing_value`. Otherwise its value is ``stored * scale_factor + add_offset``. xarray stores
 `_FillValue` as an attribute in Zarr 3 (floats in base64), and as the fill value of the array in
-Zarr 2. In Zarr 2, two fill values do not declare missing values: that of an array without dimension
-names, which xarray did not write, and 0, which other writers use for every array.
+Zarr 2. In Zarr 2, a fill value does not declare missing values in two cases: the array has no
+dimension names, so xarray did not write it; or the fill value is 0, which other writers use for
+every array.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def declared(of: zarr.Array[Any] | xr.DataArray) -> dict[str, Any]:
 
 
 def _declared_in_memory(of: xr.DataArray) -> dict[str, Any]:
-    """Return the attributes that xarray has not decoded; decoded ones are in `of.encoding`."""
+    """Return the attributes of a DataArray that xarray has not applied to its values."""
     declared_attributes = dict(of.attrs)
     if of.dtype.kind in "iu":
         declared_attributes = {
@@ -90,7 +91,7 @@ def codes_of(attributes: Mapping[str, Any]) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Rule that decodes stored numbers to floats: NaN if in `codes`, otherwise scaled."""
+    """Rule that decodes stored numbers: missing if in `codes`, otherwise scaled and shifted."""
 
     codes: tuple[float, ...]
     scale: float | None
@@ -109,8 +110,9 @@ class Packing:
     ) -> Packing | None:
         """Create the packing that attributes declare; None if the stored numbers are the values.
 
-        They are the values if nothing is declared, or if integers have one code (`code_among`) and
-        `keeps_code` is True. Without `takes_codes`, only scale and offset are used.
+        The stored numbers are the values if nothing is declared, or if integers have one missing
+        code (`code_among`) and `keeps_code` is True. Without `takes_codes`, only scale and offset
+        are used.
         """
         dtype = np.dtype(dtype)
         if dtype.kind not in "iuf":
@@ -137,7 +139,10 @@ class Packing:
         return self.scale is not None or self.offset is not None
 
     def decoded(self, values: Array, *, in_place: bool = False) -> Array:
-        """Decode stored numbers of any shape; `in_place` if the dtype does not change."""
+        """Decode stored numbers of any shape, as an array of `dtype`.
+
+        `in_place` allows that `values` are overwritten, if the dtype does not change.
+        """
         values = values.view(self.stored)
         missing = np.zeros(values.shape, dtype=bool)
         for code in self.codes:
@@ -153,7 +158,7 @@ class Packing:
 
 
 def code_among(attributes: Mapping[str, Any], dtype: Any) -> int | None:
-    """Return the only missing code of integers that are not decoded; None if not exactly one."""
+    """Return the missing code of integers if exactly one is declared; otherwise None."""
     codes, dtype = codes_of(attributes), np.dtype(dtype)
     if len(codes) != 1 or dtype.kind not in "iu" or not float(codes[0]).is_integer():
         return None
@@ -164,12 +169,12 @@ def code_among(attributes: Mapping[str, Any], dtype: Any) -> int | None:
 def unpacked(values: Array, attributes: Mapping[str, Any]) -> Array:
     """Decode stored labels or covariates, (m,) or (m, t); NaN or "" if missing.
 
-    Integers remain integers if none is missing.
+    Integers remain integers if no value is missing.
 
     Raises
     ------
     InputError
-        Values are missing, and other integers exceed 2**53.
+        Some values are missing, and other integers exceed 2**53.
     """
     packing = Packing.of(attributes, values.dtype)
     if packing is not None:
@@ -185,7 +190,7 @@ def unpacked(values: Array, attributes: Mapping[str, Any]) -> Array:
 
 
 def _text_without(values: Array, attributes: Mapping[str, Any]) -> Array:
-    """Replace texts that mean missing values by ""."""
+    """Replace the texts that are declared to mean missing values by ""."""
     texts = {str(attributes[name]) for name in (FILL, MISSING) if attributes.get(name)}
     return np.where(np.isin(text(values), [*texts]), "", text(values)) if texts else values
 
@@ -201,7 +206,7 @@ def names_in(variable: xr.DataArray) -> Array:
 
 
 def names_among(values: Array, attributes: Mapping[str, Any]) -> Array:
-    """Convert stored values to names, "" if missing."""
+    """Convert stored values to names (text), "" if missing."""
     code = code_among(attributes, values.dtype) if values.dtype.kind in "iu" else None
     names = _text_without(text(values), attributes if code is None else {})
     return names if code is None else np.where(values == code, "", names)

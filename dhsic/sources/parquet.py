@@ -1,8 +1,8 @@
 """Parquet and Feather: tables with typed columns, which are read one block of columns at a time.
 
-The roles of columns are those of `dhsic.sources.tables`. Numbers keep their type if all columns
-have the same one and no value is missing. Otherwise they are float64, or float32 if all columns
-are.
+Columns have the roles of `dhsic.sources.tables`. Integers keep their type if all columns have the
+same type and no value is missing. Floats keep the widest type of the columns, if all are floats.
+Other numbers become float64.
 """
 
 from __future__ import annotations
@@ -197,12 +197,12 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
 
 
 def _row_names(file: AbstractArrowTable) -> Iterator[str]:
-    """Yield the names of rows: the index, or the first column."""
+    """Yield the names of rows, from the index or else the first column."""
     yield from map(str, file.text((*file.index, *file.names)[0]))
 
 
 def _transposed(file: AbstractArrowTable) -> str:
-    """Return advice on how to transpose a table whose columns are samples: a command."""
+    """Return a command that transposes a table whose columns are samples, as advice."""
     suffix = "feather" if file.path.lower().endswith((".feather", ".arrow")) else "parquet"
     index = "" if file.index else f".set_index({file.names[0]!r})"
     return (
@@ -251,7 +251,7 @@ def _remedy(file: AbstractArrowTable, odd: list[str], ids: tuple[str, ...]) -> s
 
 
 def _kind(file: AbstractArrowTable, name: str) -> str:
-    """Return the kind of a column that is not numeric; "" for other text."""
+    """Return the kind of a column that is not numeric (a key of `_CHANGES`); "" for other text."""
     if not file.is_text(name):
         return file.kind(name)
     texts = [str(text).strip() for text in file.text(name).tolist()]
@@ -260,7 +260,7 @@ def _kind(file: AbstractArrowTable, name: str) -> str:
 
 
 def _converted(file: AbstractArrowTable, names: list[str], kind: str) -> str:
-    """Return advice on columns of dates, times, binary text or lists: a command that converts."""
+    """Return a command, as advice, that converts columns of one `kind` (a key of `_CHANGES`)."""
     what, change = _CHANGES[kind]
     ends = file.path.lower().endswith((".feather", ".arrow"))
     suffix = "feather" if ends else "parquet"
@@ -274,7 +274,7 @@ def _converted(file: AbstractArrowTable, names: list[str], kind: str) -> str:
 
 
 def _holds_numerals(file: AbstractArrowTable, name: str) -> bool:
-    """Whether a column is text, and each value is a number or means a missing value."""
+    """Whether a column is text in which each value is a number or means a missing value."""
     if not file.is_text(name):
         return False
     texts = [str(text).strip() for text in file.text(name).tolist()]
@@ -298,9 +298,9 @@ def _of_partitions(path: str, names: list[str]) -> str:
 
 
 def _joined_levels(levels: list[Array]) -> Array | None:
-    """Join the levels of an index, (m,) each, by "_", as those of a DataFrame; None if not needed.
+    """Join the levels of an index, (m,) each, by "_", to names (m,); None if not needed.
 
-    They are joined if each of several levels repeats, and the joined names do not.
+    Levels are joined if each of several levels has repeated values, and the joined names have none.
     """
     m = len(levels[0]) if len(levels) > 1 else 0
     joined = ["_".join(row) for row in zip(*levels, strict=True)] if m else []
@@ -342,7 +342,7 @@ def _source(
 
 
 def _refuse_sums(source: ParquetSource, samples: Array | None) -> None:
-    """Refuse last rows that sum up the others, unless the table is too large to read some of it."""
+    """Refuse last rows that summarise the others (sums, means), unless the table is too large."""
     n, d = source.n_samples, source.n_features
     if n * min(d, MOST_FEATURES) > MOST_VALUES:
         return
@@ -364,9 +364,9 @@ def _refuse_sums(source: ParquetSource, samples: Array | None) -> None:
 
 
 def _refuse_row_numbers(source: ParquetSource) -> None:
-    """Refuse columns that count rows in some order, or increase from each row to the next.
+    """Refuse columns that number the rows in any order, or increase from each row to the next.
 
-    In tables that are too large to be read here, only integer columns are checked.
+    In tables of more than `MOST_VALUES` values, only integer columns are checked.
     """
     file, n, d = source.file, source.n_samples, source.n_features
     at = np.arange(d)

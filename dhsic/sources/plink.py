@@ -85,7 +85,7 @@ class Fileset:
 
     @classmethod
     def at(cls, path: str) -> Self:
-        """Find the files at `path`, which is the path of one of them, or their common prefix.
+        """Find the three files, given the path of one of them or their common prefix.
 
         Raises
         ------
@@ -101,10 +101,10 @@ class Fileset:
         return cls(calls, variants, samples)
 
     def sample_names(self) -> Array:
-        """Return the IIDs of the samples; if some repeat, names joined as in PLINK's VCF.
+        """Return the IIDs of the samples, or, if some are repeated, names joined as in PLINK's VCF.
 
-        They are the first of FID_IID, IID_SID and FID_IID_SID that differ between all samples, or
-        the last whose columns exist.
+        Joined names are the first of FID_IID, IID_SID and FID_IID_SID that differs between all
+        samples, or else the last of these whose columns exist.
         """
         table = self.ids()
         names = table["IID"]
@@ -117,11 +117,14 @@ class Fileset:
         return names
 
     def ids(self) -> dict[str, Array]:
-        """Return the column IID of the samples, and FID and SID if the table has them."""
+        """Return the columns IID, FID and SID of the table of samples, (m,) text each.
+
+        FID and SID are absent if the table does not have them.
+        """
         return _table(self.samples, ("IID",), ("FID", "SID"))
 
     def sex(self) -> Array | None:
-        """SEX of the samples, (m,) text; None if the table has no such column."""
+        """Return the column SEX of the table of samples as text (m,); None if there is none."""
         return _table(self.samples, (), (SEX,)).get(SEX)
 
     def key(self) -> tuple[Array, ...]:
@@ -135,13 +138,13 @@ def is_prefix(path: str) -> bool:
 
 
 def samples_table(path: str) -> str | None:
-    """Return the path of the .fam or .psam for a path or prefix of PLINK files; else None."""
+    """Return the path of the .fam or .psam of PLINK files; None if `path` is not one of these."""
     is_plink = Path(path).suffix.lower() in SUFFIXES or is_prefix(path)
     return str(Fileset.at(path).samples) if is_plink else None
 
 
 def _there(paths: tuple[str, ...]) -> Path:
-    """Return the first of these files that exists."""
+    """Return the absolute path of the first of some files that exists; InputError if none does."""
     for path in paths:
         if file_bytes(Path(path)) is not None:
             return Path(path).absolute()
@@ -154,7 +157,7 @@ def _there(paths: tuple[str, ...]) -> Path:
 
 
 def lacking(paths: tuple[str, ...]) -> InputError:
-    """Return the error that none of these files exists."""
+    """Return the error that none of some PLINK files exists."""
     return InputError(
         f"{' or '.join(paths)} does not exist, but genotypes of that name need it. PLINK files "
         "come in sets of three in one folder (.bed, .bim and .fam; .pgen, .pvar and .psam). "
@@ -187,7 +190,7 @@ def _table(path: Path, wanted: tuple[str, ...], more: tuple[str, ...] = ()) -> d
 def _parts_of_table(
     path: Path, wanted: tuple[str, ...], more: tuple[str, ...] = ()
 ) -> Iterator[dict[str, Array]]:
-    """Read columns of a table as text, `STRETCH` rows at a time; see `_table`."""
+    """Yield the columns of `_table` in parts of `STRETCH` rows."""
     n_skipped, names, separator = _layout(path)
     some = [name for name in (*wanted, *more) if name in names]
     lacking = [name for name in wanted if name not in names]
@@ -216,7 +219,7 @@ def _parts_of_table(
 
 
 def _check_fields(path: Path, columns: Mapping[str, Array], names: list[str], start: int) -> None:
-    """Refuse rows with fewer fields than columns; the first row has the position `start`."""
+    """Refuse rows with fewer fields than columns; `start` is the position of the first row."""
     for name, values in columns.items():
         short = np.flatnonzero(values == "")
         if short.size:
@@ -227,7 +230,10 @@ def _check_fields(path: Path, columns: Mapping[str, Array], names: list[str], st
 
 
 def _check_end(path: Path, frame: pd.DataFrame, names: list[str], start: int) -> None:
-    """Refuse rows with more fields than columns, if read; the first row is in line `start` + 1."""
+    """Refuse rows with more fields than columns, if `TOO_MANY` was read.
+
+    The first row of the frame is in line ``start + 1`` of the file.
+    """
     if TOO_MANY in frame and (long := np.flatnonzero(frame[TOO_MANY] != "")).size:
         raise _too_many(path, start + int(long[0]) + 1, names)
 
@@ -244,8 +250,8 @@ def _too_many(path: Path, line: int, names: list[str]) -> DataError:
 def _layout(path: Path) -> tuple[int, list[str], str]:
     """Return the number of lines above a table, its column names, and its separator.
 
-    The separator is a pattern: tabs if the first row has one field per column between them, in
-    which case ids may have blanks; otherwise blanks.
+    The separator is a pattern: a tab if it splits the first row into one field per column, in which
+    case ids may contain blanks; otherwise blanks.
     """
     n_skipped, header, first = 0, "", ""
     for line in _lines(path):
@@ -281,9 +287,9 @@ def _headless(path: Path, n: int) -> list[str]:
 
 
 class VariantTable:
-    """Annotations of the variants in a .bim or .pvar, under the names of VCF Zarr.
+    """Annotations of the variants in a .bim or .pvar, as variables with the names of VCF Zarr.
 
-    The file is read once, and its columns take about 40 bytes per variant. They are not pickled.
+    The file is read once, and its columns take about 40 bytes per variant. Columns are not pickled.
     """
 
     def __init__(self, path: Path) -> None:
@@ -293,11 +299,11 @@ class VariantTable:
         return VariantTable, (self.path,)
 
     def columns(self) -> Mapping[str, Column]:
-        """Return contigs, positions, ids, alleles and names of the variants."""
+        """Return contigs, positions, ids, alleles and names of the variants as columns."""
         return self._columns
 
     def names(self) -> Array:
-        """Return the names of the variants, as in VCF Zarr: ids, or positions if missing."""
+        """Return the names of the variants as in VCF Zarr: ids, or else positions."""
         return self._columns[NAME].read(slice(None))
 
     def coords(self) -> dict[str, Array]:
@@ -306,7 +312,7 @@ class VariantTable:
         return {name: of.read(slice(None)) for name, of in columns if name != NAME}
 
     def on_x(self) -> Index:
-        """Variants on X; without the pseudoautosomal regions if these are coded as XY."""
+        """Positions of the variants on X, without pseudoautosomal regions if coded as XY."""
         return np.flatnonzero(are_on_x(self._columns[CONTIG].read(slice(None))))
 
     @cached_property
@@ -340,7 +346,7 @@ class VariantTable:
 
 
 def _names_of(columns: Mapping[str, Column]) -> Column:
-    """Return the names of variants: their ids, unless some are missing or repeat."""
+    """Return the names of variants: their ids, or unique names if ids are missing or repeated."""
     are_missing = any(unnamed(part).any() for part in columns[IDS].parts())
     if not are_missing and not repeated_bits(columns[IDS].parts()).size:
         return columns[IDS]
@@ -404,7 +410,7 @@ class BedSource(AbstractPlinkSource):
 
 
 def _check_bed(files: Fileset, m: int, d: int) -> None:
-    """Raise DataError for an invalid .bed, or one with other numbers of samples or variants."""
+    """Raise DataError for a .bed that is invalid or not of m samples and d variants."""
     path, stride = files.calls, -(-m // CALLS_A_BYTE)
     with path.open("rb") as file:
         head = file.read(HEADER)
@@ -472,7 +478,7 @@ class PgenSource(AbstractPlinkSource):
             raise self._damaged("cannot be read", error) from error
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        """Read a block (c, m): 2 minus the copies of REF, which counts all other alleles."""
+        """Read dosages (c, m): 2 minus the copies of REF, which is the number of other alleles."""
         of_ref = np.empty((block.width, self.n_samples), dtype=self.dtype)
         with self._lock:
             reader = self._reader
@@ -500,7 +506,7 @@ class PgenSource(AbstractPlinkSource):
 def n_with_dosages(path: Path) -> int:
     """Number of variants of a .pgen file that have imputed dosages, according to its index.
 
-    It is 0 for versions of the format whose index is different.
+    The result is 0 for versions of the format that have a different index.
     """
     with path.open("rb") as file:
         head = file.read(PGEN_HEADER)

@@ -1,4 +1,4 @@
-"""Dosages from genotype probabilities, as BGEN and VCF (GP) list them."""
+"""Dosages from genotype probabilities, as stored in BGEN and VCF (GP)."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def reference_copies(ploidy: int, n_alleles: int) -> Array:
 
 @cache
 def _weights(ploidy: int, n_alleles: int, is_phased: bool) -> Array:  # noqa: FBT001  # a flag of BGEN
-    """Copies of the first allele for each probability that BGEN stores for a sample.
+    """Number of copies of the first allele for each probability that BGEN stores for a sample.
 
-    The last probability of a genotype, or of a haplotype, is not stored. It has no such copy.
+    BGEN omits the last probability of each sample (of each haplotype, if phased), which belongs to
+    a genotype without copies of the first allele.
     """
     if is_phased:
         return np.tile(np.eye(1, n_alleles - 1)[0], ploidy)
@@ -45,9 +46,9 @@ def _weights(ploidy: int, n_alleles: int, is_phased: bool) -> Array:  # noqa: FB
 
 
 def old_dosages(records: Array) -> Float:
-    """Decode records of BGEN 1.1, (c, bytes), to dosages of the second allele (c, m).
+    """Decode records of BGEN 1.1, (c, bytes), to dosages of the second allele, (c, m) float32.
 
-    Probabilities that are all 0 mean a missing call.
+    A call is missing (NaN) if its probabilities are all 0.
     """
     p = records.view("<u2").reshape(len(records), -1, OLD_COUNT).astype(np.float32)
     with np.errstate(invalid="ignore"):
@@ -87,12 +88,12 @@ class Records:
     def dosages(self) -> Float:
         """Decode the records to dosages (c, m) of all alleles but the first; NaN if missing.
 
-        Calls have at most two alleles; those of one allele count 0 to 2 as well.
+        Calls have at most two alleles; dosages of haploid calls are from 0 to 2, too.
 
         Raises
         ------
         ValueError
-            A record is not valid; the message says why, without a subject.
+            A record is not valid; the message is the reason, a predicate without subject.
         """
         ploidies = self.ploidies
         if (ploidies == DIPLOID).all():
@@ -112,7 +113,7 @@ class Records:
         return self._from_copies(DIPLOID, copies)
 
     def _of_mixed(self, row: int) -> Float:
-        """Dosages (m,) of a record with haploid calls, which count 0 to 2, like those of two."""
+        """Dosages (m,) of a record with haploid calls, whose dosages are from 0 to 2, too."""
         ploidies = self.ploidies[row]
         each = [_weights(z, self.n_alleles, bool(self.is_phased)) for z in range(1, DIPLOID + 1)]
         widths = np.array([0, *(weights.size for weights in each)])[ploidies]
@@ -126,7 +127,7 @@ class Records:
         return dosages
 
     def _from_copies(self, ploidy: int, copies: Array) -> Float:
-        """Dosages from expected copies of the first allele, in units of 2**bits - 1."""
+        """Dosages of the other alleles from expected copies of the first, times 2**bits - 1."""
         unit = copies.dtype.type(2**self.bits - 1)
         dosages: Float = (ploidy * unit - copies) / unit
         if dosages.min(initial=0) < 0:  # probabilities rounded upwards exceed 1 by their unit
@@ -136,7 +137,7 @@ class Records:
         return dosages
 
     def _values(self, rows: slice, n: int) -> Array:
-        """Decode n probabilities of each record, in units of 2**bits - 1."""
+        """Decode n probabilities of each record, times 2**bits - 1: (records, n)."""
         data, bits = self.data[rows], self.bits
         if data.shape[1] < -(-n * bits // 8):
             raise ValueError("has too few bytes for its probabilities")

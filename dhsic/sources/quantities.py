@@ -1,9 +1,9 @@
-"""Quantities that are text in several forms: signs of accounting, thousands, and units.
+"""Quantities written as text in several forms: with accounting signs, multiples, units or flags.
 
 "(12.3)" and "12.3-" are negative in accounting, "1.2M" is 1,200,000, 5'4" has two units, "5 d" is
-more than "108 h", "12.3 H" has a flag of a laboratory, and 44197 is a date in Excel. As text, every
-value would be its own class, and without its mark it would be another number. They are refused,
-with an expression that converts them if their units are known.
+more than "108 h", "12.3 H" has a laboratory flag, and 44197 is a date in Excel. As text, every
+value would be a class of its own, and without its mark it would be another number. Such columns are
+refused, with an expression that converts them if their units are known.
 """
 
 from __future__ import annotations
@@ -104,10 +104,12 @@ _UNFLAGGED = "{p}.to_numeric({v}.str.extract('^([+-]?[0-9.]+)', expand=False), e
 
 
 class Quantities(NamedTuple):
-    """Kind of the texts, the unit of their numbers, and a pandas expression; "" if there is none.
+    """Description of texts that are quantities, and their conversion to numbers.
 
-    The placeholders of the expression are those of `WrittenColumn.rewritten`. Fewer than `fewest`
-    different texts may be names. `note` is a sentence on what the expression assumes.
+    `kind` describes the texts, `unit` the numbers after conversion. `change` is a pandas expression
+    with the placeholders of `WrittenColumn.rewritten`, "" if there is none. If there are fewer than
+    `fewest` different texts, they may be names. `note` is a sentence on what the expression
+    assumes.
     """
 
     kind: str
@@ -118,14 +120,15 @@ class Quantities(NamedTuple):
 
 
 def refuse_quantities(column: WrittenColumn, text: Array, group: str, remedy: str) -> None:
-    """Refuse texts (m,) that are quantities in several forms; "" is missing.
+    """Refuse texts (m,) that are quantities in several forms; "" means missing.
 
-    `group` is "class" or "group"; `remedy` is the advice for names.
+    `group` is "class" or "group"; `remedy` is the advice for texts that are names.
 
     Raises
     ------
     InputError
-        Different texts are numbers with signs, multiples, units or flags, or dates beside numbers.
+        Enough different texts are numbers with accounting signs, multiples, units or flags, or
+        dates of which some are Excel serial numbers.
     """
     distinct = sorted({*map(str, text.tolist())} - {""})
     found = quantities_of(distinct)
@@ -153,7 +156,7 @@ def examples(distinct: list[str]) -> list[str]:
 
 
 def quantities_of(distinct: list[str]) -> Quantities | None:
-    r"""Return the kind of quantities that all texts are; None for other text.
+    r"""Return the description of texts that are all quantities of one kind; None for other text.
 
     >>> import pandas as pd
     >>> def numbers(texts):
@@ -178,7 +181,7 @@ def quantities_of(distinct: list[str]) -> Quantities | None:
 
 
 def _dated(distinct: list[str]) -> Quantities | None:
-    """Return dates of which some are numbers of days of Excel; None for other text.
+    """Return the description of dates of which some are Excel serial numbers; None for others.
 
     >>> _dated(["2021-01-05", "44197"]).unit, _dated(["2021-01-05", "2021-01-06"])
     ('numbers of days', None)
@@ -190,9 +193,10 @@ def _dated(distinct: list[str]) -> Quantities | None:
 
 
 def _flagged(distinct: list[str]) -> Quantities | None:
-    """Return numbers of which some have flags of a laboratory; None for other text.
+    """Return the description of numbers of which some have laboratory flags; None for others.
 
-    One mark at all numbers may be a unit. If flags are of several kinds, there is no expression.
+    The result is also None if all numbers have the same mark, which may be a unit. If there are
+    flags of several kinds, the description has no expression.
 
     >>> _flagged(["12.3 H", "4.5 L", "7"]).kind, _flagged(["12.3 H", "4.5 H"])
     ('numbers, some of them with flags of a laboratory: H, L', None)
@@ -216,7 +220,7 @@ def _flagged(distinct: list[str]) -> Quantities | None:
 
 
 def _signed(distinct: list[str]) -> Quantities:
-    """Return amounts of which some are negative as in accounting."""
+    """Return the description of amounts of which some are negative as in accounting."""
     bare = [re.sub("[^0-9.,]", "", text) for text in distinct]
     meaning = meaning_of_commas(bare) if any("," in text for text in bare) else ""
     size = "{v}.str.replace('[^0-9.]', '', regex=True)"
@@ -229,7 +233,7 @@ def _signed(distinct: list[str]) -> Quantities:
 
 
 def _in_units(distinct: list[str]) -> Quantities | None:
-    """Return numbers with different units; None if they have one unit, or other text."""
+    """Return the description of numbers with different known units; None for others."""
     matches = [match for text in distinct if (match := _WITH_UNIT.fullmatch(text))]
     others = [text for text in distinct if _WITH_UNIT.fullmatch(text) is None]
     feet = [text for text in others if any(p.fullmatch(text) for p, *_ in _TWO_UNITS)]
@@ -254,7 +258,7 @@ def _in_units(distinct: list[str]) -> Quantities | None:
 
 
 def _of_two_systems(units: Iterable[str]) -> bool:
-    """Whether units are of two systems, such as kg and lb, or mmol/L and mg/dL.
+    """Whether units belong to two systems, such as kg and lb, or mmol/L and mg/dL.
 
     >>> _of_two_systems(["kg", "lb"]), _of_two_systems(["mmol/l", "mg/dl"])
     (True, True)

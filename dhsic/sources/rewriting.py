@@ -10,14 +10,14 @@ from dhsic.sources.marked_numbers import command
 
 @dataclass(frozen=True)
 class WrittenColumn:
-    """A column of labels or covariates, and where it comes from: a table, or a Python object.
+    """A column of labels or covariates, and its origin: a table or a Python object.
 
     Attributes
     ----------
     called : str
         Description of the column, for messages.
     name : str
-        Name of the column in the table.
+        Name of the column in its table.
     path : str
         Path of the table; "" if there is none.
     values : str
@@ -45,7 +45,7 @@ class WrittenColumn:
     def _command(self, expression: str) -> str:
         """Return a shell command that converts the column in a copy of its table, NEW.csv.
 
-        It is "" if the table is not a text file, or if no header names the column.
+        The result is "" if the table is not a text file, or if no header names the column.
         """
         if not is_text_table(self.path):
             return ""

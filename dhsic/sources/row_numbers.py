@@ -1,9 +1,9 @@
-"""Columns that number the rows of a table; they are numbers, but not features.
+"""Columns that number the rows of a table, which are numbers but not features.
 
 - In text tables, whole numbers that increase from sample to sample are detected while rows are
   read. Columns that count samples in another order are detected when all rows have been read.
-- In frames and Parquet, both are detected after reading.
-- Other matrices give a warning if such a feature is at the top of a ranking
+- In frames and Parquet, both kinds of columns are detected after reading.
+- For other matrices, there is a warning if such a feature is at the top of a ranking
   (`dhsic.selection.suspects`).
 """
 
@@ -56,9 +56,10 @@ class RisingFeatures:
             self._last = next_ones[rises]
 
     def unlikely(self, n_features: int) -> list[tuple[int, float, float]]:
-        """Return the features whose increase is unlikely by chance: position, first and last value.
+        """Return position, first and last value of features whose increase is unlikely by chance.
 
-        The probability that one of d features increases over n samples by chance is at most d / n!.
+        The probability that any of d = `n_features` features increases over all n samples by chance
+        is at most d / n!.
         """
         if self._at is None:
             return []
@@ -67,9 +68,10 @@ class RisingFeatures:
 
 
 def is_unlikely(n: int, n_features: int, span: float) -> bool:
-    """Whether one of `n_features` is unlikely to increase over n values by chance.
+    """Whether any of `n_features` features is unlikely to increase over n values by chance.
 
-    `span` is the total increase; if it is n - 1, the numbers are consecutive.
+    `span` is the total increase. If it is n - 1, the whole numbers are consecutive, and a larger
+    probability counts as unlikely.
 
     >>> is_unlikely(8, 5, 7), is_unlikely(8, 5, 70), is_unlikely(12, 5, 70)
     (True, False, True)
@@ -82,8 +84,8 @@ def counting_columns(values: Values, shape: tuple[int, int], most: int | None = 
     """Return the positions of columns that number the rows in any order; empty if there are many.
 
     These columns have whole numbers that are all different, almost without gaps: 1 to n shuffled,
-    or decreasing. More than `most` columns, by default one in twenty, are ranks, which are valid
-    data.
+    or decreasing. More than `most` such columns, by default one in twenty, are assumed to be ranks,
+    which are valid data.
 
     Parameters
     ----------
@@ -115,10 +117,10 @@ def counting_columns(values: Values, shape: tuple[int, int], most: int | None = 
 def rising_columns(
     values: Values, shape: tuple[int, int], most: int | None = None
 ) -> list[tuple[int, float, float]]:
-    """Return the positions of columns of whole numbers that increase in each row, like dates.
+    """Return position, first and last value of columns of whole numbers that increase in each row.
 
-    Each position has the first and the last value. More than `most` columns are cumulative sums,
-    which are valid data. Parameters are those of `counting_columns`.
+    Such columns may be dates. More than `most` of them are assumed to be cumulative sums, which are
+    valid data, and then the result is empty. Parameters are those of `counting_columns`.
 
     Examples
     --------
@@ -139,14 +141,14 @@ def rising_columns(
 
 
 def ordered_columns(X: Array, n_features: int, most: int) -> list[int]:
-    """Positions of columns of X that increase from row to row, or decrease from row to row.
+    """Return the positions of columns of X (n, c) that increase, or decrease, from row to row.
 
-    Values need not be whole numbers. Some may be missing, equal, or out of order, as typing errors
-    are, if the rank correlation with the order of rows is at least `ORDERED`, and the share of
-    steps in one direction at least `IN_ORDER`.
+    Values need not be whole numbers. Some may be missing, equal, or out of order (typing errors),
+    if the rank correlation with the order of rows is at least `ORDERED`, and the fraction of steps
+    in one direction at least `IN_ORDER`.
 
-    `n_features` is the number of features that the columns were chosen from. If more than `most`
-    columns are found, they are taken for cumulative sums, and none is returned.
+    `n_features` is the number of features from which the c columns were chosen. More than `most`
+    columns are assumed to be cumulative sums, and then the result is empty.
 
     >>> X = np.column_stack([np.linspace(90.5, 2, 40), np.linspace(0, 1, 40) ** 2, np.ones(40)])
     >>> ordered_columns(X, 100, 2)
@@ -162,7 +164,7 @@ def ordered_columns(X: Array, n_features: int, most: int) -> list[int]:
 
 
 def _is_nearly_ordered(x: Array) -> bool:
-    """Whether the values (n,) follow the order of the rows, except for a few."""
+    """Whether the values (n,), except for a few, increase or decrease with the row."""
     there = np.flatnonzero(~np.isnan(x))
     distinct, index, counts = np.unique(x[there], return_inverse=True, return_counts=True)
     if there.size < max(FEWEST_ORDERED, (1 - MOST_UNORDERED) * x.size):
@@ -185,10 +187,10 @@ def _are_rising(columns: Array) -> Mask:
 
 
 def repeated_rows(path: str, names: object, values: Array) -> str:
-    """Return a sentence on samples that occur twice in a table; "" for none.
+    """Return a sentence on samples that occur more than once in a table; "" if there are none.
 
     Rows are compared by `names` (m,) and values (m, d). Several visits of one patient have the same
-    name and different values, so they are not reported.
+    name but different values, and are not reported.
     """
     if not isinstance(names, np.ndarray):
         return ""
@@ -209,7 +211,7 @@ def repeated_rows(path: str, names: object, values: Array) -> str:
 
 
 def refuse_counting(where: str, names: Sequence[str], remedy: str) -> NoReturn:
-    """Refuse the columns `names`, which number the rows; `remedy` is advice to exclude them."""
+    """Raise InputError for columns that number the rows; `remedy` is code that excludes them."""
     listed = abbreviate(map(repr, names), 4)
     raise InputError(
         f"{where} has columns of whole numbers that all differ and leave no gaps ({listed}), "
@@ -222,10 +224,10 @@ def refuse_counting(where: str, names: Sequence[str], remedy: str) -> NoReturn:
 def refuse_rising(
     path: str, rising: Sequence[tuple[str, str, float, float]], remedy: str = ""
 ) -> NoReturn:
-    """Refuse features of whole numbers that increase from sample to sample.
+    """Raise InputError for features of whole numbers that increase from sample to sample.
 
     `rising` has, for each feature, a description, its name, and the first and last value. `remedy`
-    excludes the features; by default, it is an option of `open_source`.
+    is code that excludes the features; by default, it is an option of `open_source`.
     """
     listed = abbreviate(
         (f"{called}: {first:.0f} to {last:.0f}" for called, _, first, last in rising), 4

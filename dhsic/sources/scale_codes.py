@@ -1,11 +1,12 @@
 """Codes for missing values above short scales, such as 7 for no answer if answers are 1 to 5.
 
-In one feature, 7 beside 1 to 5 may be a value like the others. If many features have values from 1
-to 5 and the number 7, and hardly any feature has a 6, then 7 is a code. The steps of a scale are 1
-or 1/2 (0, 0.5 and 1 for genotypes), and its values follow each other. Values from 0 to 1 or from 0
-to 2, in any steps, are such a scale, too, if the code is 1 above them: 3 beside imputed dosages.
+In one feature, a 7 among values of 1 to 5 may be a value like the others. If many features have
+values from 1 to 5 and the number 7, and hardly any feature has a 6, then 7 is a code. A scale is a
+sequence of values in steps of 1 or 1/2 (0, 0.5 and 1 for genotypes) without gaps. Fractions from 0
+to 1, or from 0 to 2, are a scale, too, if the code is 1 above it, such as 3 for imputed dosages.
 
-Like all records of `dhsic.sources.shared_codes`, a record does not depend on other features.
+First a number at the end of each feature is recorded (`dhsic.sources.shared_codes.ENDS`). Like all
+records of this kind, it does not depend on other features.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ SERIES, RARE = ((2.0, 4.0), (3.0, 5.0)), 0.1
 
 
 def record_scales(raw: Array, mask: Mask | None, most: Array, least: Array, ends: Array) -> None:
-    """Record numbers above the scales of stored values (c, m) in the records `ends` (c,).
+    """Find features whose largest value is above a scale, and write it to the records `ends` (c,).
 
-    `most` and `least` (c,) are the extremes. In features with values less than `STEPS` below the
-    largest, the number `n` of codes is 0. `mean` is the step of the scale.
+    `raw` (c, m) are stored values, and `most` and `least` (c,) their extremes. In the records, `n`
+    is the number of samples with the largest value, and `mean` the step of the scale. If there are
+    values less than `STEPS` steps below the largest, `n` is 0, because it is not a code.
     """
     is_open = (ends["kind"] == NONE) | ((ends["kind"] == ZEROS) & (ends["n"] == 0))
     in_range = (least >= FIRST[0]) & (least <= FIRST[-1]) & (most <= HIGHEST)
@@ -74,7 +76,7 @@ def record_scales(raw: Array, mask: Mask | None, most: Array, least: Array, ends
 
 
 def _record(ends: Array, at: Index, most: Array, steps: Float) -> None:
-    """Record the largest values of the features `at`, and that the value before them occurs."""
+    """Record the largest value of features `at`, and the value one step below as `nearest`."""
     ends["kind"][at], ends["value"][at], ends["mean"][at] = ABOVE_SCALE, most[at], steps
     ends["nearest"][at] = most[at] - steps
 
@@ -82,7 +84,7 @@ def _record(ends: Array, at: Index, most: Array, steps: Float) -> None:
 def _steps(
     head: Array, at: Index, most: Array, least: Array, mask: Mask | None
 ) -> tuple[Index, Float]:
-    """Select features that look like scales in their first values (c, h), and return the steps."""
+    """Return the features among `at` whose first values look like a scale, and its steps."""
     if head.dtype.kind != "f":
         return at, np.ones(at.size)
     values = head[at] if mask is None else np.where(mask[at], most[at, None], head[at])
@@ -94,9 +96,10 @@ def _steps(
 
 
 def _last(rows: Array, most: Array, least: Array, steps: Float) -> tuple[Float, Index]:
-    """Return the last values of scales (k, m) below a code, and the numbers of samples with them.
+    """Return the last value of each scale, (k,), and the number of samples with it, (k,).
 
-    The number is 0 if values do not follow each other.
+    `rows` (k, m) are values, and `most` (k,) the codes above the scales. The number is 0 if the
+    values below the code are not a scale.
     """
     last = np.where(rows < most[:, None], rows, least[:, None]).max(axis=1)
     n_values = np.rint((last - least) / steps).astype(np.int64) + 1
@@ -114,9 +117,10 @@ def _last(rows: Array, most: Array, least: Array, steps: Float) -> tuple[Float, 
 
 
 def code_above_scales(ends: Array, m: int) -> SharedCode | None:
-    """Return the code above the scales of many features of m samples, if there is one.
+    """Return the missing-value code above the scales of many features of m samples, or None.
 
-    The features have the same scale, and hardly any has values between its end and the code.
+    These features must have the same scale, and hardly any may have values between its end and the
+    code.
 
     Parameters
     ----------

@@ -2,9 +2,9 @@
 
 Surveys code "refused", "unknown" and "missing" by the highest numbers that have as many digits as
 the answers: 7, 8 and 9 if answers have one digit, 97, 98 and 99 if they have two. Such a code is
-recognised by a gap: all other values are consecutive whole numbers that start at 0 or 1. Counts may
-have gaps, too, at their upper end, where values are rare. So numbers after a gap are codes only if
-the last value before it is not rare.
+recognised by a gap below it: all other values are consecutive whole numbers that start at 0 or 1.
+Counts may have gaps, too, at their upper end, where values are rare. Numbers after a gap are
+therefore codes only if the last value before the gap is not rare.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PER_CODE = 4
 
 
 def codes_beside_scale(levels: Float, counts: Index, codes: Collection[float] = DIGITS) -> Index:
-    """Positions in `levels` of missing-value codes above a short scale; empty if there are none.
+    """Return positions in `levels` of missing-value codes above a short scale; empty if none.
 
     Parameters
     ----------
@@ -63,10 +63,10 @@ def codes_beside_scale(levels: Float, counts: Index, codes: Collection[float] = 
 
 
 def _is_tail(counts: Index, n_scale: int, gap: int, *, from_zero: bool) -> bool:
-    """Whether numbers after a gap may be the rare largest values of counts, and so not codes.
+    """Whether numbers after a gap may be the rare largest values of a count, rather than codes.
 
-    `counts` (k,) are the numbers of samples with each value, of which the first `n_scale` form the
-    scale.
+    `counts` (k,) are the numbers of samples with each value. The first `n_scale` values form the
+    scale, which may start `from_zero`; the next value is `gap` above it.
     """
     scale_counts, n_codes = counts[:n_scale], counts[n_scale:].sum()
     n, n_last = scale_counts.sum(), scale_counts[-1]

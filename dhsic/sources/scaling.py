@@ -1,11 +1,12 @@
 """Scaling: mean and standard deviation of every feature, and standardisation of stored values.
 
-They are computed in one pass, in float64. Missing values become the mean of their feature. Constant
-features are marked and never used. As in JMLR section 3, the population standard deviation is used.
+Means and deviations are computed in one pass, in float64. Missing values become the mean of their
+feature. Constant features are marked and never used. The standard deviation is that of the
+population (divisor n), as in section 3 of the paper in JMLR.
 
-Genotypes (`Codes` 0, 1, 2, and -1 for missing) are used as stored, without standardisation. A
-function of such a feature has one value per code, so sums of functions follow from sums over ``g``,
-``g^2`` and the indicator of missing. Per entry, only a cast and a square are computed.
+Genotypes g (`Codes` 0, 1, 2, and -1 for missing) can be used as stored, without standardisation: a
+function of such a feature has one value per code, so that sums of functions follow from sums of g,
+its square and the indicator of missing calls. Per entry, only a cast and a square are computed.
 """
 
 from __future__ import annotations
@@ -66,21 +67,23 @@ class Scaling:
         Scaled values are ``(x - mean) * scale``, and 0 if missing: features are always centred,
         and scaled according to `Scale`. It is 0 if the feature is constant.
     mean, std : float64
-        Mean of the values present, and standard deviation with missing values filled in. `std` is
-        NaN if its square or its inverse exceeds the range of floating-point numbers.
+        Mean of the values that are present, and standard deviation after missing values are
+        replaced by the mean. `std` is NaN if its square or its inverse exceeds the range of
+        floating-point numbers.
     n_missing : int64
         Number of missing values.
     max_abs, fourth_moment : float64
         Largest magnitude and mean fourth power of the scaled feature.
     n_levels : uint8
-        Number of distinct values, including the filled-in mean; 0 for more than 8.
+        Number of distinct values, including the mean if it replaces missing values; 0 for more
+        than 8.
     checksum : int64
         Checksum of the stored values, see `dhsic.sources.views`; 0 if not computed.
     codes, n_coded, nearest : int64, int64, float64
-        Codes that may mean missing values, as bits (`dhsic.sources.sentinels`), the number of their
-        occurrences, and the nearest other value; 0 if there are none.
+        Numbers that may mean missing values, as bits (`dhsic.sources.sentinels`), the number of
+        values that equal one of them, and the nearest other value; 0 if there are none.
     ends : array of `dhsic.sources.shared_codes.ENDS`
-        Number at one end of the feature, for codes that many features share.
+        Extreme value of the feature that many features may share as a code for missing values.
     """
 
     scale: Float
@@ -124,10 +127,10 @@ class Scaling:
     ) -> None:
         """Raise InputError for data that cannot be ranked.
 
-        These are undeclared codes for missing values, missing values if `missing` is "error",
-        values whose powers overflow (or are too small for a kernel with a bandwidth), and data
-        without a feature that varies. With `codes_checked` the values were checked for undeclared
-        codes before. `n_samples` is the number of samples that were measured.
+        The error is raised for undeclared codes for missing values, unless `codes_checked` says
+        that they were checked before; for missing values if `missing` is "error"; for values whose
+        powers overflow (or are too small for a kernel with a bandwidth); and if no feature varies.
+        `n_samples` is the number of samples that were measured.
         """
         if not codes_checked:
             refuse_sentinels(Sentinels(self.codes, self.n_coded, self.nearest, self.ends), source)
@@ -178,9 +181,10 @@ _KNOWN = attrgetter(*(f.name for f in fields(Scaling)))  # faster than a look-up
 
 
 def of_presence(n_alike: Array, n_present: Array) -> Float:
-    """Return the deviations (c,) of `PRESENCE` scaling.
+    """Return the standard deviation (c,) that `PRESENCE` scaling gives to each feature.
 
-    `n_alike` is the number, or weight, of values equal to the most frequent one, of `n_present`.
+    `n_alike` (c,) is the number, or weight, of samples with the most frequent value, and
+    `n_present` (c,) that of all samples with a value.
     """
     q = 1.0 - n_alike / np.where(n_present > 0, n_present, 1)
     return np.where(q < 0.5, np.sqrt(4.0 * q * (1.0 - q)), 1.0)
@@ -203,9 +207,10 @@ def count_alike(raw: Array, mask: Mask | None) -> Index:
 
 
 def weight_alike(raw: Array, mask: Mask | None, p: Float) -> Float:
-    """Weight of the samples that have the weighted median of a feature, (c,); raw is (c, m).
+    """Weight of the samples whose value equals the weighted median of a feature, (c,).
 
-    A value of more than half of the weight is the median. The weights p (m,) sum to 1.
+    A value that has more than half of the weight is the median. Values raw are (c, m), and the
+    weights p (m,) sum to 1.
     """
     present = np.broadcast_to(p, raw.shape) if mask is None else np.where(mask, 0.0, p)
     order = np.argsort(raw, axis=1)
@@ -231,8 +236,8 @@ def measure(
 ) -> tuple[Scaling, Float]:
     """Return the scaling of stored values (c, m), one feature per row, and the scaled values.
 
-    The scaled values are float64, always centred; `standardize` selects the `Scale`. With weights p
-    (m,) of the samples, which sum to 1, means and deviations are weighted.
+    The scaled values (c, m) are float64 and centred; `standardize` selects the `Scale`. With
+    weights p (m,) of the samples, which sum to 1, means and deviations are weighted.
     """
     Z = np.empty(raw.shape)
     rows = max(FEWEST_ROWS, CACHE_BYTES // max(1, Z[:1].nbytes))
@@ -245,7 +250,7 @@ def measure(
 def _measure(
     raw: Array, missing_code: int | None, Z: Float, standardize: Scale, p: Float | None
 ) -> Scaling:
-    """Return the scaling of a few features; their scaled values are written to Z."""
+    """Return the scaling of features `raw` (c, m), and write the scaled values to Z (c, m)."""
     Z[...] = raw
     mask = missing_mask(raw, missing_code)
     m = Z.shape[1]
@@ -288,11 +293,11 @@ def _measure(
 def standardise(
     raw: Array, missing_code: int | None, scaling: Scaling, dtype: Any, moved: Move | None = None
 ) -> Array:
-    """Scale stored values (c, m) of a block; return them in `dtype`, (c, m).
+    """Return the scaled values (c, m), in `dtype`, of stored values (c, m) of a block.
 
-    float32 results are computed in float32 if the stored values are exact in it and their mean is
-    at most `FAR_FROM_ZERO` deviations from 0, so that rounding has no relevant effect. With
-    `moved`, a device computes them; bytes and single precision are sent as they are stored.
+    float32 results are computed in float32 if the stored values are exact in float32 and their mean
+    is at most `FAR_FROM_ZERO` deviations from 0, so that rounding has no relevant effect. With
+    `moved`, which copies arrays to a device, the device computes the result from stored values.
     """
     offset = np.abs(scaling.mean * scaling.scale).max(initial=0.0)
     narrow = (raw.dtype.itemsize <= 2 or raw.dtype == np.float32) and offset < FAR_FROM_ZERO
@@ -316,7 +321,7 @@ def standardise(
 
 
 def replaced(values: Array, others: Any, raw: Array, missing_code: int | None) -> Array:
-    """Replace values by `others` where `raw` is missing; all arrays are on a device."""
+    """Return `values` with `others` where `raw` is missing; all arrays are on a device."""
     xp = namespace_of(raw)
     if xp.isdtype(raw.dtype, "real floating"):
         missing = xp.isnan(raw)
@@ -337,7 +342,7 @@ def _extremes(raw: Array, mask: Mask | None) -> tuple[Array, Array]:
 
 
 def _varies(raw: Array, mask: Mask | None, most: Array, least: Array) -> Mask:
-    """Whether the present values of each feature differ by more than rounding, (c,)."""
+    """Mask (c,) of the features whose present values differ by more than rounding."""
     varies: Mask = most != least
     if mask is not None:
         varies &= ~mask.all(axis=1)
@@ -350,7 +355,7 @@ def _varies(raw: Array, mask: Mask | None, most: Array, least: Array) -> Mask:
 
 
 def count_levels(raw: Array, mask: Mask | None, mean: Float) -> Array:
-    """Count distinct values per row (c,), 0 for more than `MOST_LEVELS`.
+    """Return the number of distinct values per row of `raw` (c, m), (c,); 0 for over `MOST_LEVELS`.
 
     Missing values count as the `mean` (c,), which replaces them.
     """
@@ -423,10 +428,11 @@ class Codes:
         return Codes(moved(self.raw), self.has_missing)
 
     def sums(self, Y: Array) -> Float:
-        """Sums ``1_l' Y`` for the codes l = 0, 1, 2 and missing, (4, c, k) float64; Y is (m, k).
+        """Sums of rows of Y (m, k) over samples with code 0, 1, 2 and missing, (4, c, k) float64.
 
-        The indicator of one of q codes is a polynomial in g of degree q - 1. Y is in the same
-        memory as the codes (host or device), and the sums are NumPy arrays.
+        There are c features. Y is in the same memory as the codes (host or device); the sums are
+        NumPy arrays. They follow from sums of powers of the genotypes g, because the indicator of
+        one of q codes is a polynomial in g of degree q - 1.
         """
         here = self._is_here
         one, two, three = self._powers(Y) if here else self._powers_there(Y)
@@ -444,7 +450,7 @@ class Codes:
         return out
 
     def _powers_there(self, Y: Array) -> Float:
-        """Compute `_powers` on a device; sums over strips of samples are added in float64."""
+        """Return the result of `_powers` from a device, which sums strips of samples in float32."""
         xp, (c, m) = namespace_of(Y), self.raw.shape
         sums = np.zeros((3, c, Y.shape[1]))
         for samples in slices(m, STRIP):
@@ -455,7 +461,10 @@ class Codes:
         return sums
 
     def _powers(self, Y: Array) -> Float:
-        """``(g^p)' Y`` for p = 1, 2, 3, (3, c, k) float64; p = 3 only if codes are missing."""
+        """Products of powers of g (c, m) with Y (m, k): ``g^p Y`` for p = 1, 2, 3, (3, c, k).
+
+        The result is float64; it is 0 for p = 3 if no code is missing.
+        """
         c, m = self.raw.shape
         sums = np.zeros((3, c, Y.shape[1]))
         at_a_time = AT_A_TIME // Y.dtype.itemsize
@@ -481,12 +490,12 @@ class Codes:
         return Codes(take(self.raw, samples, axis=1), self.has_missing)
 
     def counts(self) -> Float:
-        """Count each code and the missing calls, (4, c) float64: whole numbers."""
+        """Number of samples with code 0, 1, 2 and missing, (4, c), as float64."""
         ones = np.ones((self.raw.shape[1], 1), dtype=np.float32)
         return np.rint(self.sums(like(self.raw, ones))[..., 0])
 
     def filled(self, means: Float) -> Array:
-        """Replace missing codes by the mean of their feature, (c, m) float32."""
+        """Return genotypes (c, m) float32, with the mean (c,) of the feature where missing."""
         g = cast(self.raw, np.float32)
         if not self.has_missing:
             return g
@@ -498,7 +507,7 @@ class Codes:
 
 
 def _sum_there(Y: Array) -> Float:
-    """Return the sums of the columns of Y, which is on a device, in float64."""
+    """Return the sums of the columns of Y (m, k), on a device, in float64 on the host."""
     return host(namespace_of(Y).sum(cast(Y, np.float64), axis=0))
 
 
@@ -509,7 +518,7 @@ def code_values(scaling: Scaling) -> Float:
 
 
 def scaling_of(counts: Float, *, standardize: Scale) -> Scaling:
-    """Return the scaling of genotypes from counts of each code, (4, c), as `measure` would."""
+    """Return the scaling that `measure` would, from counts (4, c) of codes 0, 1, 2 and missing."""
     n = counts[:3].sum(axis=0)
     m = counts.sum(axis=0)
     codes = np.array(COUNTS, dtype=np.float64)[:, None]

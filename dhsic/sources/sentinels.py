@@ -1,19 +1,19 @@
 """Numbers that mean missing values in continuous features: -999, 999, 9999 and the like.
 
 If such codes are treated as values, they are far outside all other values and decide the ranking.
-They are detected at no extra cost in the pass that measures features: the largest and the smallest
+They are detected at almost no cost in the pass that measures features: the largest and the smallest
 value of each feature are known, and its other values are examined only if one of these two is a
 code. A value is a code if it is in `CODES`, and if its distance from all other values exceeds the
-range of these. The other values exclude codes, because surveys use several (77, 88 and 99 for
-refused, unknown and missing), which are close to each other.
+range of these. Here the other values do not include further codes, because surveys use several
+codes that are close to each other (77, 88 and 99 for refused, unknown and missing).
 
 Large values of heavy tails rarely look like this, and hardly ever repeatedly. Therefore data are
 refused if a code occurs in at least two features, and at least twice in one of them, or if a
 negative code occurs twice in one feature without other negative values. Data are also refused if a
-tenth of the features has 8 or 9 next to a short scale (`dhsic.sources.scales`), or if many features
-share a code of any value (`dhsic.sources.shared_codes`, `dhsic.sources.scale_codes`). Other whole
-numbers at one end of a feature that occur repeatedly and far from the rest are reported in a
-warning.
+tenth of the features have 8 or 9 above a short scale (`dhsic.sources.scales`), or if many features
+share a code of any value (`dhsic.sources.shared_codes`, `dhsic.sources.scale_codes`). A warning
+reports other whole numbers that are the largest or smallest value of a feature, are repeated, and
+are far from all other values.
 """
 
 from __future__ import annotations
@@ -97,11 +97,12 @@ MOST_NAMED, MOST_LISTED = 3, 10
 
 
 class Sentinels(NamedTuple):
-    """Codes for missing values in features, (c,) each.
+    """Possible codes for missing values in each of c features, (c,) each.
 
-    `codes` are bits that mark some of `CODES`, `n` the number of their occurrences, and `nearest`
-    the other value that is closest to them; all are 0 if there are none. `ends` are the numbers at
-    one end of each feature, for codes that many features share (`dhsic.sources.shared_codes.ENDS`).
+    `codes` are bits that mark some of `CODES`, `n` is the number of values that equal a marked
+    code, and `nearest` the other value that is closest to these; all are 0 if there are none.
+    `ends` are records of an extreme value of each feature, for codes that many features share
+    (`dhsic.sources.shared_codes.ENDS`).
     """
 
     codes: Index
@@ -159,7 +160,7 @@ def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentin
 
 
 def _lone(codes: Float, counts: Index, others: Float) -> Mask:
-    """Mask of the codes of a feature that occur often and are far from all other values."""
+    """Mask of the `codes` of a feature that occur often and are far from its `others` values."""
     is_often = counts >= OFTEN
     scale = np.unique(others) if is_often.any() else others[:0]
     are_apart = np.array([is_apart(code, scale) for code in codes.tolist()], dtype=bool)
@@ -167,7 +168,7 @@ def _lone(codes: Float, counts: Index, others: Float) -> Mask:
 
 
 def _find_least(raw: Array, mask: Mask | None, at: Index, sentinels: Sentinels) -> None:
-    """Mark features, of those in `at`, in which -1 is far below all other values."""
+    """Mark, in `sentinels`, the features among `at` in which -1 is far below all other values."""
     for j in _with_least_apart(raw, at):
         values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
         n, others = int((values == LEAST).sum()), np.unique(values[values != LEAST])
@@ -177,7 +178,7 @@ def _find_least(raw: Array, mask: Mask | None, at: Index, sentinels: Sentinels) 
 
 
 def _find_repeated(raw: Array, mask: Mask | None, sentinels: Sentinels) -> None:
-    """Mark features in which a whole number at one end occurs often, far from all other values."""
+    """Mark features whose largest or smallest value is whole, repeated, and far from all others."""
     ends = sentinels.ends
     is_far = (ends["kind"] == FAR) | ((ends["kind"] == NEGATIVE) & (ends["n_near"] == 0))
     is_whole = (ends["value"] == np.floor(ends["value"])) & (ends["n"] >= OFTEN)
@@ -198,10 +199,10 @@ def _find_repeated(raw: Array, mask: Mask | None, sentinels: Sentinels) -> None:
 
 
 def _are_apart_there(head: Float, ends: Array) -> Mask:
-    """Whether the numbers at the `ends` (c,) are far from the first values (c, m) of features.
+    """Mask (c,) of features whose extreme value, recorded in `ends` (c,), is far from the others.
 
-    The other values are compared from the smallest to the median if the number is negative and
-    they are not.
+    The distance is compared with the gaps between the first values `head` (c, n) of the features.
+    If only the extreme value is negative, only gaps up to the median are compared.
     """
     others = np.sort(np.where(head == ends["value"][:, None], np.nan, head), axis=1)
     gaps = np.nan_to_num(np.diff(others, axis=1))
@@ -233,8 +234,8 @@ def _find_beside_scales(
 def _with_whole_numbers(raw: Array, at: Index) -> Index:
     """Select the features in `at` whose first samples look like a short scale.
 
-    Their values are whole numbers, and the largest one, codes excluded, is not rare, unlike the
-    largest value of counts.
+    The values are whole numbers, and the largest one, apart from codes, is not rare, whereas the
+    largest value of a count is.
     """
     head = raw[at, :HEAD].astype(np.float64)
     present, is_code = ~np.isnan(head), np.isin(head, DIGITS[1:])
@@ -252,7 +253,7 @@ def _with_least_apart(raw: Array, at: Index) -> Index:
 
 
 def _is_below(scale: Array) -> bool:
-    """Whether -1 is clearly below sorted values: many, or consecutive whole numbers from 1 on."""
+    """Whether -1 is far below sorted values, or these are consecutive whole numbers from 1."""
     if scale.size >= SCALE:
         return is_apart(LEAST, scale)
     return scale.size >= FEWEST_STEPS and scale[0] == 1 and bool((np.diff(scale) == 1).all())
@@ -268,7 +269,7 @@ def _with_zeros_apart(raw: Array, at: Index) -> Index:
 
 
 def is_apart(code: float, scale: Array) -> bool:
-    """Whether a number is outside a sorted scale, much farther away than the steps of the scale.
+    """Whether a number lies outside sorted distinct values, by far more than their gaps.
 
     >>> is_apart(0, np.arange(90.0, 200)), is_apart(0, np.arange(1.0, 200))
     (True, False)
@@ -282,7 +283,7 @@ def is_apart(code: float, scale: Array) -> bool:
 def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
     """Refuse data with codes for missing values, unless the caller declared the missing codes.
 
-    Zeros that may mean missing values give a warning.
+    Zeros that may mean missing values cause only a warning.
 
     Raises
     ------
@@ -337,7 +338,7 @@ def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
 
 
 def _refuse_shared(shared: SharedCode, found: Sentinels, source: AbstractSource) -> None:
-    """Refuse a code that many features share, or warn of it if it is not certain."""
+    """Raise DataError for a code that many features share; only warn if it is not certain."""
     ends, d = found.ends[shared.features], found.ends.size
     code = written(_in_precision_of(source, shared.value))
     side = "least" if shared.value < ends["nearest"][0] else "most"
@@ -400,12 +401,12 @@ def _refuse_beside_scales(found: Sentinels, source: AbstractSource) -> None:
 
 
 def _digits(bits: np.int64) -> list[float]:
-    """Codes above a short scale that the bits of a feature mark."""
+    """Codes above a short scale (some of `DIGITS`) that the bits of a feature mark."""
     return [code for k, code in enumerate(DIGITS) if int(bits & ~ON_SCALE) >> k & 1]
 
 
 def _code_of(found: Sentinels, j: int) -> float:
-    """Return one of the codes of a feature."""
+    """Return one of the codes that are marked for feature j."""
     bits, end = found.codes[j], found.ends[j]
     if bits == LONE and end["kind"] in (FAR, NEGATIVE):
         return float(end["value"])
@@ -425,12 +426,12 @@ def written(code: float) -> str:
 
 
 def _in_precision_of(source: AbstractSource, value: float) -> float:
-    """Return the shortest number that is `value` in the precision of the data."""
+    """Return the number of fewest digits that equals `value` in the precision of the data."""
     return float(str(np.float32(value))) if np.dtype(source.dtype) == np.float32 else value
 
 
 def in_both_precisions(codes: Sequence[float]) -> Float:
-    """Return codes in double precision, and rounded to single precision."""
+    """Return codes as they are, followed by the codes rounded to single precision."""
     exact = np.array(codes, dtype=np.float64)
     with np.errstate(over="ignore"):
         single = exact.astype(np.float32)
@@ -469,9 +470,10 @@ def _warn_of_zeros(found: Sentinels, source: AbstractSource) -> None:
 def _remedy(
     source: AbstractSource, called: Sequence[str], codes: Sequence[float], *, for_all: bool
 ) -> str:
-    """Return the advice that declares codes of the features `called`, one for each of them.
+    """Return advice on how to declare `codes` as missing in the features `called`.
 
-    A single code is declared for all features of the source if it is one `for_all`.
+    There is one code for each of these features. With `for_all`, a code that all of them share is
+    declared for all features of the source.
     """
     if for_all and len(called) > 1 and len(set(codes)) == 1:
         return f"pass missing_code={written(codes[0])}, for all features"
@@ -486,16 +488,13 @@ def _remedy(
 
 
 def _called(source: AbstractSource, at: Index) -> list[str]:
-    """Return the names of features, or their positions."""
+    """Return the names of the features at positions `at`, or the positions without names."""
     names = source.feature_names()
     return [str(j) if names is None else str(names[j]) for j in at.tolist()]
 
 
 def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
-    """Warn of features with a code that occurs repeatedly and far from other values.
-
-    These are features that were not refused.
-    """
+    """Warn of features, not refused before, with a repeated code far from all other values."""
     has_code = (found.codes & ~ZERO) != 0
     at = np.flatnonzero(has_code & ((found.n >= OFTEN) | ((found.codes > 0) & (found.n > 1))))
     if not at.size:
@@ -554,7 +553,11 @@ def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
 
 
 def _is_certain(k: int, has_code: Mask, found: Sentinels, d: int) -> bool:
-    """Whether code k certainly means missing; `has_code` marks the features, of d, that have it."""
+    """Whether ``CODES[k]`` certainly means missing.
+
+    `has_code` is the mask of the features in `found` that have this code. `d` is the number of all
+    features, including those without any code.
+    """
     code, n_features = float(CODES[k]), int(has_code.sum())
     if not n_features or code in BESIDE_9:
         return False

@@ -1,4 +1,4 @@
-"""Sexes of samples, and dosages of variants on X, of which males have one copy.
+"""Sexes of samples, and dosages of variants on chromosome X, of which males have one copy.
 
 The single copy of a male has the dosage 0 or 2, so only females have heterozygous calls on X. Sexes
 are read from the SEX column of PLINK files, or else inferred from the calls on X
@@ -50,7 +50,7 @@ DIPLOID = 2
 
 
 def _no_features() -> Index:
-    """Return no positions of features."""
+    """Return an empty array of feature positions."""
     return np.empty(0, dtype=np.int64)
 
 
@@ -66,7 +66,7 @@ class DosageReader(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Sexes:
-    """Sexes of the samples; the sex of a sample that is neither male nor female is unknown."""
+    """Masks of male and female samples; the sex of all other samples is unknown."""
 
     males: Mask  # (m,)
     females: Mask  # (m,)
@@ -80,7 +80,7 @@ class Sexes:
 
     @classmethod
     def of_codes(cls, codes: Array | None, m: int) -> Sexes:
-        """Read codes of SEX (m,), as in PLINK: 1 or M, 2 or F; anything else is unknown."""
+        """Create the masks from PLINK codes of SEX (m,): 1 or M, 2 or F; others are unknown."""
         texts = np.full(m, "", dtype=object) if codes is None else text(np.asarray(codes))
         return cls(np.isin(texts, MALE), np.isin(texts, FEMALE))
 
@@ -91,9 +91,7 @@ class Sexes:
 
 @dataclass(eq=False)
 class DosagesOnX:
-    """Features on X of a source of dosages, and the sexes of its samples.
-
-    Both are read when first needed.
+    """Features on X of a source of dosages, and the sexes of its samples, both read on demand.
 
     Attributes
     ----------
@@ -105,8 +103,8 @@ class DosagesOnX:
         Whether the features on X were found by their chromosomes. If not, chromosomes are unknown,
         and the features were recognised by calls of males and females.
     single : (k,)
-        Positions of the features in which males count 0 or 1, and females 0, 1 or 2. They are not
-        in `features`, in which males count 0 or 2.
+        Positions of the features in which dosages of males are 0 or 1, and those of females 0, 1 or
+        2. They are not in `features`, in which dosages of males are 0 or 2.
     """
 
     features: Callable[[], Index]
@@ -118,13 +116,13 @@ class DosagesOnX:
 
     @classmethod
     def of(cls, features: Index, sex: Array | None) -> DosagesOnX:
-        """Create it from features and codes of SEX (m,) in memory."""
+        """Return an instance for positions of features and SEX codes (m,) in memory."""
         sex_reader: Callable[[], Array | None] = partial(_constant, sex)
         return cls(partial(_constant, features), sex_reader)
 
     @classmethod
     def of_calls(cls, calls: CallsBySex, sex: Array | None) -> DosagesOnX:
-        """Create it from calls of males and females, and codes of SEX (m,), without chromosomes."""
+        """Return an instance for data without chromosomes, from `calls` and SEX codes (m,)."""
         on_x = cls.of(calls.on_x(), sex)
         return replace(on_x, is_placed=False, single=calls.single_in_males())
 
@@ -136,13 +134,13 @@ class DosagesOnX:
         return self._features
 
     def sexes_of(self, source: DosageReader) -> Sexes:
-        """Sexes of the samples of `source`; inferred from calls on X if SEX names no males."""
+        """Sexes of the samples of `source`, inferred from calls on X if SEX contains no males."""
         if self._sexes is None:
             self._sexes = self._determine_sexes(source)
         return self._sexes
 
     def _determine_sexes(self, source: DosageReader) -> Sexes:
-        """Read SEX, and infer unknown sexes from the calls on X if SEX does not name any male."""
+        """Return the sexes from SEX, or from the calls on X if SEX contains no males."""
         coded, features = Sexes.of_codes(self.sex(), source.n_samples), self.positions
         unknown = ~(coded.males | coded.females)
         if coded.males.any() or not unknown.any() or not features.size:
@@ -158,14 +156,14 @@ class DosagesOnX:
         return Sexes(inferred.males, coded.females | (unknown & ~inferred.males), by_calls=n)
 
     def haploid_features(self, source: DosageReader) -> Index:
-        """Features of which males have one copy; empty if no sample is known to be male."""
+        """Positions of the features on X, where males have one copy; empty without known males."""
         has_males = self.positions.size and self.sexes_of(source).males.any()
         return self.positions if has_males else _no_features()
 
     def allele_counts(
         self, source: DosageReader, block: Block, local: Index, rows: Index | None
     ) -> tuple[Array, Array]:
-        """Count alternative alleles, and all alleles, (c,) each; a call of a male is one allele."""
+        """Count alternative alleles, and all alleles, (c,) each; calls of males have one allele."""
         raw, missing = dosages_of(source, block, local, rows)
         males = self.sexes_of(source).males
         copies = np.where(males if rows is None else males[rows], 1, DIPLOID)
@@ -198,16 +196,16 @@ def dosages_of(
 
 
 def coded_sex(values: Array, attributes: Mapping[str, Any]) -> Array | None:
-    """Return SEX (m,) of a store if its attributes are `SEX_ATTRIBUTES`; else None.
+    """Return `values` (m,) of a variable SEX if its attributes are `SEX_ATTRIBUTES`; else None.
 
-    Without these attributes it may come from another program, which codes the sexes differently.
+    Without these attributes, it may come from a program that codes the sexes differently.
     """
     is_coded = all(attributes.get(name) == value for name, value in SEX_ATTRIBUTES.items())
     return values if is_coded else None
 
 
 def stored_sex(place: StorePath) -> Array | None:
-    """Read SEX (m,), as written by `dhsic convert`, from the group at `place`; None without it."""
+    """Read SEX (m,) from the group at `place`; None unless `dhsic convert` wrote it."""
     array = member(group_at(place), SEX)
     if array is None or array.ndim != 1:
         return None
@@ -224,14 +222,14 @@ def stored_on_x(place: StorePath) -> Index:
 class CallsBySex:
     """Counts of calls per sex, to recognise features on X in a table without chromosomes.
 
-    On X males have almost no heterozygous calls. Females have about as many as expected from the
+    On X, males have almost no heterozygous calls, and females about as many as expected from the
     allele frequencies.
 
     Attributes
     ----------
     n, heterozygous, alleles, twos : (2, d)
         Number of calls, of heterozygous calls, of alternative alleles in all calls, and of calls
-        with two of them, for males (first row) and females.
+        with two alternative alleles, for males (first row) and females (second row).
     """
 
     n: Float
@@ -245,7 +243,7 @@ class CallsBySex:
         return cls(*(np.zeros((2, d)) for _ in range(4)))
 
     def add(self, dosages: Float, is_male: bool) -> None:  # noqa: FBT001  # the only argument
-        """Add the dosages (d,) of a sample; NaN is missing."""
+        """Add the dosages (d,) of a sample, NaN if missing, to the counts in place."""
         row, is_present = int(not is_male), ~np.isnan(dosages)
         self.n[row] += is_present
         self.heterozygous[row] += np.abs(dosages - 1.0) <= HARD_CALL
@@ -253,12 +251,13 @@ class CallsBySex:
         self.twos[row] += np.abs(dosages - DIPLOID) <= HARD_CALL
 
     def single_in_males(self) -> Index:
-        """Positions of the features in which males count 0 or 1, and females 0, 1 or 2.
+        """Positions of features in which males have dosages 0 or 1, and females 0, 1 or 2.
 
-        Consecutive features without a call of 2 in males are compared as a whole: the calls of
-        males must be more likely for one allele than for two, with the allele frequencies of
-        females, by at least `LEAST_EVIDENCE` (logarithm). This is ten times as much as a single
-        feature would need, because neighbours in linkage have nearly the same calls.
+        Each range of consecutive features in which males (almost) never have the dosage 2 is tested
+        as a whole: given the allele frequencies of females, the log likelihood of the calls of
+        males must be larger by at least `LEAST_EVIDENCE` for one allele than for two. This is ten
+        times what a single feature would need, because neighbours in linkage have nearly the same
+        calls.
         """
         frequency = np.divide(
             self.alleles[1], DIPLOID * self.n[1], where=self.n[1] > 0, out=0.0 * self.n[1]
@@ -268,7 +267,7 @@ class CallsBySex:
         evidence = -zeros * np.log(1.0 - p) - ones * np.log(2.0 * (1.0 - p))
         is_known = (frequency > 0.0) & (frequency < 1.0)
         has_twos = self.twos[0] > MOST_TWOS * self.n[0]
-        run = np.cumsum(has_twos)  # number of the run of features between those with calls of 2
+        run = np.cumsum(has_twos)  # number of the range of features between those with calls of 2
         counted = is_known & ~has_twos & (self.twos[1] + self.heterozygous[1] > 0)
         total = np.bincount(run, np.where(counted, evidence, 0.0))
         number = np.bincount(run, counted)
@@ -276,11 +275,11 @@ class CallsBySex:
         return np.flatnonzero(is_single[run] & counted)
 
     def on_x(self) -> Index:
-        """Positions of the features on X.
+        """Positions of the features on X, recognised by the calls of males and females.
 
-        Features are recognised by their calls. Rare variants have too few calls for this. They
-        count as on X if they lie between recognised features, or next to them without a feature in
-        between that is clearly not on X.
+        Rare variants have too few heterozygous calls to be recognised. They count as on X if they
+        lie between recognised features, or before or after these without a feature in between that
+        is clearly not on X.
         """
         frequency = np.divide(self.alleles, DIPLOID * self.n, where=self.n > 0, out=0.0 * self.n)
         expected = 2.0 * frequency * (1.0 - frequency) * self.n

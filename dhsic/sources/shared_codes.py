@@ -1,18 +1,19 @@
 """Codes for missing values that many features share, such as -1 in counts or 255 in bytes.
 
-One feature does not tell whether its smallest or largest number is a code. Many features do, if
-they have the same number there. Three kinds are recognised:
+A single feature does not show whether its smallest or largest number is a code. Many features that
+share this number do. Three kinds of codes are recognised:
 
-- All negative numbers of the matrix are one and the same (-1, -9, -128, -0.1).
+- All negative numbers of the matrix are equal (-1, -9, -128, -0.1).
 - One number is farther from all other values than these are from each other (9 or 2 beside values
   from 0 to 1, 255 beside counts).
 - The limit of a type (255, 65535) is in nearly all features, and the numbers next to it do not
   occur, or do not become more frequent with it. In images, pixels with many saturated values also
   have many values next to the limit.
 
-The pass that measures features records one end of each feature (`ENDS`). Most features are settled
-by some of their samples; only the others are read again. A record does not depend on other
-features, so it is the same for every division of the matrix into blocks.
+The pass that measures features makes one record per feature (`ENDS`), of its smallest or its
+largest number, called its end. For most features, a few samples show that there is no code; only
+the others are examined completely. A record does not depend on other features, so it is the same
+for every division of the matrix into blocks.
 
 Zeros are recorded, too: they mean missing values if all other values of a feature are far from 0.
 In log-transformed counts they do not, though the smallest other value, that of one count, is far
@@ -76,7 +77,10 @@ FLOOR, FEWEST_FLOORS = 0.5, 8
 
 
 class SharedCode(NamedTuple):
-    """Code for missing values, and the features that have it, (k,); `is_certain`: refuse it."""
+    """Code for missing values, and positions of the features that have it, (k,).
+
+    If the code `is_certain`, the data are refused; otherwise there is a warning.
+    """
 
     value: float
     features: Index
@@ -87,9 +91,10 @@ class SharedCode(NamedTuple):
 def ends_in(
     raw: Array, mask: Mask | None, most: Array, least: Array, codes: tuple[int, ...]
 ) -> Array:
-    """Return records (c,) of stored values (c, m); `most` and `least` (c,) are their extremes.
+    """Return the records `ENDS` (c,) of features with stored values (c, m).
 
-    `codes` are positive codes for missing values.
+    `most` and `least` (c,) are the extremes of the features. `codes` are positive numbers that are
+    used as codes for missing values.
     """
     ends = np.zeros(len(raw), ENDS)
     are_dosages = (raw.dtype.kind != "f") & (least >= 0) & (most <= MOST_COPIES)
@@ -114,18 +119,18 @@ def ends_in(
 
 
 def _of(numbers: Sequence[float], end: Array, at: Index, ends: Array) -> Index:
-    """Return the features of `at` without a record that end in one of the `numbers`."""
+    """Return the features among `at` without a record whose `end` is one of `numbers`."""
     at = at[(np.abs(end[at] / 1.0) >= min(map(abs, numbers))) & (ends["kind"][at] <= MIXED)]
     return np.asarray(at[np.isin(end[at], numbers)])
 
 
 def _rows(values: Array, at: Index) -> Array:
-    """Return the values of the features `at`, ascending."""
+    """Return the rows `at` (ascending) of `values`, without a copy if these are all."""
     return values if at.size == len(values) else values[at]
 
 
 def _n_present(raw: Array, mask: Mask | None, at: Index) -> Index:
-    """Return the numbers of values of the features `at` that are not missing."""
+    """Return, for each of the features `at`, the number of values that are not missing."""
     n = np.full(at.size, raw.shape[1])
     return n if mask is None else n - mask[at].sum(axis=1)
 
@@ -133,7 +138,7 @@ def _n_present(raw: Array, mask: Mask | None, at: Index) -> Index:
 def _record_negative(
     raw: Array, mask: Mask | None, at: Index, most: Array, least: Array, ends: Array
 ) -> None:
-    """Record whether the features `at` have one negative number, or several."""
+    """Record whether the features `at` have several negative numbers, or one, with its count."""
     ends["kind"][at] = MIXED
     for n in (QUICK, SAMPLE, raw.shape[1]):
         values = _rows(raw[:, :n], at)
@@ -170,9 +175,9 @@ def _record_far(
     *,
     is_upper: bool,
 ) -> None:
-    """Record repeated numbers at one end of the features `at` that are far from all others.
+    """Record numbers at one end of the features `at` that are repeated and far from all others.
 
-    `extremes` are the numbers at this end, and at the other end, (c,) each.
+    `extremes` are the numbers at this end and at the other end, (c,) each.
     """
     end, other = extremes
     middle = end / 2 + other / 2
@@ -203,9 +208,10 @@ def _record_far(
 
 
 def _are_far(others: Float, end: Float, nearest: Float) -> Mask:
-    """Whether `end` is farther from the other values (c, m) than these are from each other.
+    """Mask (c,) of features whose `end` (c,) is farther from `others` (c, m) than these are apart.
 
-    If there are few levels, they are near each other, unlike doses of 0, 1, 10 and 100.
+    Features with few distinct values must in addition have values that are near each other, unlike
+    doses of 0, 1, 10 and 100. `nearest` (c,) are the other values closest to the end.
     """
     if not others.size:
         return np.zeros(len(others), dtype=bool)
@@ -218,7 +224,7 @@ def _are_far(others: Float, end: Float, nearest: Float) -> Mask:
 
 
 def _record_limits(raw: Array, mask: Mask | None, at: Index, end: Array, ends: Array) -> None:
-    """Record the limits of types of integers at one `end` (c,) of the features `at`."""
+    """Record the features among `at` whose `end` (c,) is the limit of an integer type."""
     if raw.dtype.kind == "f" and at.size:
         some = raw[at, :SAMPLE]
         at = at[((some == np.floor(some)) | np.isnan(some)).all(axis=1)]
@@ -241,7 +247,10 @@ def _record_limits(raw: Array, mask: Mask | None, at: Index, end: Array, ends: A
 
 
 def _nearest(rows: Array, mask: Mask | None, end: float) -> tuple[Float, Mask]:
-    """Return the values (k,) next to a limit, and whether they are farther than twice the unit."""
+    """Return the values (k,) next to a limit, and the mask (k,) of those that are far from it.
+
+    Far is more than twice the unit of the feature, the greatest common divisor of its steps.
+    """
     sign = 1.0 if end > 0 else -1.0
     excluded = rows == end if mask is None else mask | (rows == end)
     others = np.where(excluded, -np.inf, sign * rows)
@@ -252,7 +261,7 @@ def _nearest(rows: Array, mask: Mask | None, end: float) -> tuple[Float, Mask]:
 
 
 def _record_zeros(raw: Array, mask: Mask | None, at: Index, ends: Array) -> None:
-    """Record zeros of the features `at`, and whether they are far from all other values."""
+    """Record that the least value of features `at` is 0, and whether it is far from all others."""
     ends["kind"][at], step = ZEROS, max(1, raw.shape[1] // SAMPLE)
     for samples in (slice(QUICK), slice(None, None, step)):
         values = _rows(raw[:, samples], at).astype(np.float64)
@@ -280,7 +289,7 @@ def _record_zeros(raw: Array, mask: Mask | None, at: Index, ends: Array) -> None
 
 
 def shared_code(ends: Array, m: int) -> SharedCode | None:
-    """Return the number that means missing values in many features of m samples, if there is one.
+    """Return the number that means missing in many features of m samples, or None.
 
     Parameters
     ----------
@@ -295,13 +304,13 @@ def shared_code(ends: Array, m: int) -> SharedCode | None:
 
 
 def features_with(ends: Array, codes: Sequence[float]) -> Index:
-    """Return the features with one of the `codes` at an end, near other values or far from them."""
+    """Return the features whose recorded end is one of `codes`, near or far from other values."""
     is_number = ~np.isin(ends["kind"], (NONE, MIXED, ZEROS, ABOVE_SCALE))
     return np.flatnonzero(is_number & np.isin(ends["value"], codes))
 
 
 def _most_frequent(ends: Array, kind: int) -> tuple[float, Index]:
-    """Return the number that most features of a kind have, and the positions of these features."""
+    """Return the most frequent end of features with records of a kind, and these features."""
     at = np.flatnonzero(ends["kind"] == kind)
     if not at.size:
         return 0.0, at
@@ -325,7 +334,9 @@ def _only_negative(ends: Array, _: int) -> SharedCode | None:
 
 
 def _are_log_counts(least: float, nearest: Float) -> bool:
-    """Whether nearly all values (k,) are logarithms of counts plus the constant that is `least`.
+    """Whether nearly all values (k,) are logarithms of a count plus a constant.
+
+    `least` is the logarithm of the constant, the value of a count of 0.
 
     >>> _are_log_counts(-1.0, np.log2(np.array([1.5, 1.5, 2.5])))
     True
@@ -337,10 +348,10 @@ def _are_log_counts(least: float, nearest: Float) -> bool:
 
 
 def log_counts(least: float | Float, nearest: Float) -> Mask:
-    """Whether values (k,) are logarithms of counts plus a constant, (3, k), by base 2, e and 10.
+    """Mask (3, k) of values that are logarithms, to base 2, e or 10, of a count plus a constant.
 
-    The logarithm of the constant is `least`. Whole numbers are not, because they are more likely
-    values.
+    `least` is the logarithm of the constant. The mask is False for whole numbers, which are more
+    likely values.
     """
     bases = np.array([2.0, np.e, 10.0])[:, None]
     counts = bases ** np.minimum(nearest, 30.0) - bases ** np.minimum(least, 30.0)
@@ -373,7 +384,7 @@ def _limit_of_type(ends: Array, m: int) -> SharedCode | None:
 
 
 def _rank_correlation(x: Array, y: Array) -> float:
-    """Return Spearman's correlation of two sequences; 0 if one of them is constant."""
+    """Return Spearman's rank correlation of two sequences; 0 if one of them is constant."""
     ranks = [
         (np.searchsorted(ordered, v, "left") + np.searchsorted(ordered, v, "right")) / 2.0
         for v in (x, y)
@@ -385,9 +396,9 @@ def _rank_correlation(x: Array, y: Array) -> float:
 
 
 def are_one_count(ends: Array, at: Index) -> bool:
-    """Whether the smallest values above 0 are about the same in the features `at`.
+    """Whether features `at` are log-transformed counts, by their smallest values above 0.
 
-    In log-transformed counts this is the value of one count; the means of features differ more.
+    These are the value of a count of 1, and therefore differ less between features than the means.
     """
     if at.size < FEWEST_FLOORS:
         return False

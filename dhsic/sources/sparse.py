@@ -1,8 +1,8 @@
 """Sparse matrices, stored by columns and converted to dense blocks of features.
 
-A block equals the result of ``toarray``, bit for bit: explicit zeros, the order of indices and
-repeated entries, which are summed, make no difference. Matrices stored by rows are converted once,
-in memory. If there is not enough memory, they are refused, with advice.
+A block equals the columns of ``X.toarray()``, bit for bit, whatever the explicit zeros and the
+order of indices; repeated entries are summed. Matrices stored by rows are converted once, in
+memory, or refused with advice if there is not enough memory.
 """
 
 from __future__ import annotations
@@ -58,19 +58,21 @@ class SparseSource(AbstractStored):
 def dense_columns(
     data: Array, samples: Index, edges: Index, m: int, rows: Index | None = None
 ) -> Array:
-    """Return the values of c features, (c, m) or (c, rows), from entries in order of features.
+    """Return the dense values of c features, (c, m), or (c, n) for n `rows`, from sparse entries.
+
+    The entries are in the order of features.
 
     Parameters
     ----------
     data, samples : (n,) arrays
         Value and sample of each entry; repeated entries are summed.
     edges : (c + 1,) array
-        Positions at which the entries of each feature begin.
+        Positions at which the entries of each feature begin, and the end of the last.
     m : int
         Number of samples.
     rows : array, optional
-        Samples to return, in this order; all by default. If they ascend, only these samples take
-        memory.
+        Samples to return, in this order; all by default. If they are in ascending order, memory is
+        used only for these samples.
     """
     c, place = len(edges) - 1, places_of(rows, m)
     if rows is not None and place is not None:
@@ -84,7 +86,7 @@ def dense_columns(
 
 
 def places_of(rows: Index | None, m: int) -> Index | None:
-    """Position of each of m samples in `rows`, (m,), -1 if absent; None if `rows` do not ascend."""
+    """Position in `rows` of each of m samples, (m,), -1 if absent; None unless `rows` ascend."""
     if rows is None or not (np.diff(rows) > 0).all():
         return None
     place = np.full(m, -1, dtype=np.int64)
@@ -106,7 +108,7 @@ def open_sparse(X: Any, options: OpenOptions) -> SparseSource:
 
 
 def by_columns(X: Any, what: str = "X") -> Any:
-    """Convert a sparse scipy matrix to storage by columns; unchanged if it is stored so.
+    """Convert a sparse scipy matrix to CSC (by columns), unless it is already stored so.
 
     Raises
     ------
@@ -134,21 +136,21 @@ def by_columns(X: Any, what: str = "X") -> Any:
 
 
 def turned(columns: Any, feature_axis: int) -> Any:
-    """Return a matrix stored by columns, transposed if needed so that samples come first."""
+    """Return a CSC matrix with samples first, transposed if features are on axis 0."""
     return columns if feature_axis == 1 else by_columns(columns.T)
 
 
 def _widest(X: Any) -> int:
-    """Return the number of bytes of an index."""
+    """Return the number of bytes of an index of a sparse matrix."""
     indices = (getattr(X, name, None) for name in ("indices", "col"))
     return max(int(part.dtype.itemsize) for part in indices if part is not None)
 
 
 def _columns_of(X: Any) -> Any:
-    """Sort the entries of a sparse matrix by column, in a stable order.
+    """Convert a COO matrix to CSC by a stable sort of its entries.
 
-    So repeated entries are summed in their original order; the conversion of SciPy sums them after
-    a sort that is not stable.
+    Repeated entries are then summed in their original order. The conversion of SciPy uses a sort
+    that is not stable.
     """
     order = np.argsort(X.col, kind="stable")
     indptr = np.append(0, np.cumsum(np.bincount(X.col, minlength=X.shape[1])))
@@ -177,10 +179,11 @@ def check_room(n_bytes: int, what: str, remedy: str) -> None:
 
 
 def loaded(parts: tuple[Any, ...], shape: tuple[int, ...], kind: str, where: str) -> Any:
-    """Read a stored sparse matrix into memory, by columns.
+    """Read a stored sparse matrix into memory, in CSC format.
 
-    Each of the parts (data, indices, indptr) is a pair: its number of bytes, and a function that
-    reads it.
+    `kind` is the stored format (CSR or CSC), and `where` the name of the matrix in messages. Each
+    of the `parts` (data, indices, indptr) is a pair: its number of bytes, and a function that reads
+    it.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 If a matrix is stored by features (CSC of AnnData), only the entries of a block are read. If it is
 stored by samples (CSR), the entries of a feature are spread over the file. Every process that reads
-it then sorts the entries once into groups of features, a few rows at a time, in an unnamed
+such a matrix first sorts the entries into groups of features, a few rows at a time, in an unnamed
 temporary file. The values equal those of the whole matrix in memory, bit for bit.
 """
 
@@ -39,7 +39,8 @@ GROUP = 32
 def stays_stored(sizes: Iterable[tuple[int, int]]) -> bool:
     """Whether a sparse matrix is read by blocks, because it is large and its chunks are small.
 
-    `sizes` are the number of bytes of each array, and of one of its chunks (0 without chunks).
+    `sizes` has, for each array, its number of bytes and that of one of its chunks (0 without
+    chunks).
     """
     array_bytes, chunks = zip(*sizes, strict=True)
     return bool(sum(array_bytes) > HELD_BYTES and max(chunks) <= CHUNK_BYTES)
@@ -55,7 +56,7 @@ class AbstractParts(ABC):
 
     @abstractmethod
     def read(self, name: str, at: slice = slice(None)) -> Array:
-        """Read part of one of the three arrays."""
+        """Read the array `name`, or the slice `at` of this array."""
 
 
 class StoredSparse(AbstractStored):
@@ -84,13 +85,13 @@ class StoredSparse(AbstractStored):
         _ = self._indptr  # raises an error now if damaged
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle, without arrays that every process reads and sorts itself."""
+        """Return the state to pickle, without arrays that every process reads or sorts itself."""
         state = {name: value for name, value in self.__dict__.items() if name != "_indptr"}
         return {**state, "_sorted": None}
 
     @cached_property
     def _indptr(self) -> Index:
-        """Positions at which the entries of each feature, or sample, begin."""
+        """Positions at which the entries of each feature (CSC) or sample (CSR) begin."""
         n = self.n_features if self._by_features else self.n_samples
         return _checked_indptr(self._parts, n)
 
@@ -104,7 +105,7 @@ class StoredSparse(AbstractStored):
         return values
 
     def _by_columns(self, block: Block, rows: Index | None) -> Array:
-        """Read a block (c, m) of a matrix stored by features."""
+        """Read a block (c, m), or (c, n) for n `rows`, of a matrix stored by features."""
         edges = self._indptr[block.start : block.stop + 1]
         at = slice(int(edges[0]), int(edges[-1]))
         data, samples = self._parts.read("data", at), self._parts.read("indices", at)
@@ -123,7 +124,7 @@ class StoredSparse(AbstractStored):
             return self._sorted
 
     def _by_groups(self, block: Block, rows: Index | None) -> Array:
-        """Read a block (c, m) of a matrix stored by samples."""
+        """Read a block (c, m), or (c, n) for n `rows`, of a matrix stored by samples."""
         entries_of = self._entries()
         place = places_of(rows, self.n_samples)
         m = self.n_samples if rows is None or place is None else len(rows)
@@ -142,9 +143,9 @@ class StoredSparse(AbstractStored):
 class SortedEntries:
     """Entries of a matrix stored by samples, sorted into groups of features, in a temporary file.
 
-    The file has no name and is deleted when the process ends. Each step of sorting appends its
-    entries, one group after the other, with ascending samples in each group. `_bounds` (steps,
-    groups + 1) contains the positions at which groups begin.
+    The file has no name and is deleted when the process ends. Sorting proceeds in steps. Each step
+    appends its entries, one group after the other, with ascending samples in each group. `_bounds`
+    (steps, groups + 1) contains the positions at which groups begin.
     """
 
     def __init__(self, parts: AbstractParts, indptr: Index, n_features: int, dtype: Any) -> None:
@@ -177,7 +178,7 @@ class SortedEntries:
     def _sorted(
         self, parts: AbstractParts, indptr: Index, at: slice, d: int
     ) -> tuple[Array, Index]:
-        """Return the entries of a step, sorted by group, and their groups before sorting."""
+        """Return the entries at `at`, sorted by group, and the group of each before sorting."""
         features, values = parts.read("indices", at), parts.read("data", at)
         _check_indices(features, d, self._where)
         first = int(np.searchsorted(indptr, at.start, side="right")) - 1
@@ -205,7 +206,7 @@ class SortedEntries:
             return self._file.read(n_bytes)
 
     def of_group(self, group: int) -> Iterator[Array]:
-        """Yield the entries of a group of features, one step after the other, so samples ascend."""
+        """Yield the entries of a group of features, in the order of steps and so of samples."""
         size = self._kind.itemsize
         for start, stop in self._bounds[:, group : group + 2].tolist():
             n_bytes = (stop - start) * size
@@ -224,7 +225,7 @@ _SORTING = threading.Lock()
 
 
 def _checked_indptr(parts: AbstractParts, n: int) -> Index:
-    """Read the positions at which rows or columns begin, (n + 1,) int64; DataError if invalid."""
+    """Read indptr, where n rows or columns begin, (n + 1,) int64; DataError if it is invalid."""
     indptr = parts.read("indptr").astype(np.int64)
     if len(indptr) != n + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
         raise DataError(

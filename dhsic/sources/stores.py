@@ -2,8 +2,8 @@
 
 A path in a store may be a pipe, which blocks for ever, a device, which never ends, or a file that
 decompresses to a thousand times its size. Everything in a folder or a zip file is therefore checked
-before it is read. Chunks are read through a store in which an absent chunk, of an array or inside a
-shard, is an error and not a fill value.
+before it is read. Chunks are read through a store in which an absent chunk, of an array or of a
+shard, is an error rather than a fill value.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class FolderStore(LocalStore):
 
 
 class ArchiveStore(ZipStore):
-    """Zip store that never decompresses a file beyond its stated size."""
+    """Store in a zip file, which never decompresses a file beyond its stated size."""
 
     async def get(
         self,
@@ -126,7 +126,7 @@ class ArchiveStore(ZipStore):
         *,
         limit: int | None = None,
     ) -> Buffer | None:
-        """Read a file of the archive of at most `limit` bytes; BadZipFile if a chunk is damaged."""
+        """Read a file of at most `limit` bytes; an error if it is larger or damaged."""
         await self._ensure_open()
         info = self._zf.NameToInfo.get(key)
         if info is None:
@@ -157,7 +157,7 @@ class ArchiveStore(ZipStore):
 
 
 class BucketStore(ObjectStore[Any]):
-    """Objects below a URL of an object store or web server; each process opens its own store."""
+    """Store of the objects below a URL; after pickling, each process opens its own connection."""
 
     def __init__(self, url: str, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder_of(url, options), read_only=True)
@@ -182,7 +182,7 @@ class BucketStore(ObjectStore[Any]):
 
 
 def _span(byte_range: ByteRequest | None, size: int) -> RangeByteRequest:
-    """Return the byte range with an explicit end; without one, zip decompresses everything."""
+    """Return a byte range with an explicit end, without which zip would decompress everything."""
     if isinstance(byte_range, RangeByteRequest):
         return RangeByteRequest(byte_range.start, min(byte_range.end, size))
     if isinstance(byte_range, OffsetByteRequest):
@@ -193,7 +193,7 @@ def _span(byte_range: ByteRequest | None, size: int) -> RangeByteRequest:
 
 
 def portable(store: Store) -> Store:
-    """Return a store that can be opened by workers: local paths are absolute."""
+    """Return a store that workers can open, because its local path is absolute."""
     if isinstance(store, FolderStore) and type(store) is not FolderStore:
         return store  # which says itself how it is opened elsewhere
     if isinstance(store, LocalStore):
@@ -229,15 +229,15 @@ def metadata_of(path: object) -> Iterator[None]:
 
 
 class StoreFailedError(Exception):
-    """The store itself failed (network, permissions), not its content."""
+    """Error of the store itself (network, permissions), not of its content."""
 
 
 class WatchedStore(WrapperStore[Store]):
     """Store of the chunks of one array, in which absent chunks are errors.
 
     `label` is the name of the array in messages, and `limit` the maximum number of bytes of a
-    stored chunk, or shard. Absent chunks (`missing_chunks`), and inner chunks absent from a shard
-    (`holes`), are errors, or are left to Zarr, which replaces them by fill values.
+    stored chunk or shard. `missing_chunks` says whether absent chunks are errors, or are left to
+    Zarr, which replaces them by fill values; `holes` says the same for inner chunks of a shard.
     """
 
     def __init__(
@@ -275,7 +275,7 @@ class WatchedStore(WrapperStore[Store]):
     async def _within(
         self, key: str, chunk: str, prototype: BufferPrototype, part: ByteRequest | None
     ) -> Buffer | None:
-        """Read from the store, within the size limit."""
+        """Read a chunk, or part of one, within the size limit; None if it is absent."""
         store, limit = self._store, self._limit
         if isinstance(part, RangeByteRequest) and part.end - part.start > limit:
             raise damaged(chunk, self._label, "its index points beyond its end")
@@ -291,7 +291,7 @@ class WatchedStore(WrapperStore[Store]):
             raise StoreFailedError(key) from error
 
     def _first_hole(self, chunk: str, value: Buffer, part: ByteRequest | None) -> str | None:
-        """Return the first inner chunk that is absent from a shard, or None.
+        """Return the position ("0/1") of the first inner chunk absent from a shard, or None.
 
         The index of a shard (offset and length, uint64 each, of every inner chunk) is checked when
         zarr reads it: zarr reads either whole shards, or the index first.
@@ -323,7 +323,7 @@ class WatchedStore(WrapperStore[Store]):
 
 
 def _has_index(metadata: Any) -> bool:
-    """Whether an array is sharded, with an index of the usual codecs."""
+    """Whether an array is sharded, and its index can be read here (little-endian bytes)."""
     codec: Any = metadata.codecs[0] if metadata.zarr_format == 3 else None
     if not isinstance(codec, ShardingCodec):
         return False
@@ -339,11 +339,11 @@ def guarded(
     missing_chunks: MissingChunks = "error",
     holes: MissingChunks | None = None,
 ) -> zarr.Array[Any]:
-    """Return the array with a store that checks its chunks, and with allowed, bounded codecs.
+    """Return the array with a store that checks its chunks, and with only allowed, bounded codecs.
 
-    All code that decodes chunks of a store uses this function. `holes` applies to inner chunks
-    absent from a shard; its default is `missing_chunks`. A program that writes whole shards omits
-    inner chunks only on purpose.
+    All code that decodes chunks of a store uses this function. `holes` says how inner chunks absent
+    from a shard are treated; by default, like `missing_chunks`. It is "fill" for programs that
+    write whole shards, because they omit inner chunks only on purpose.
     """
     metadata, n_bytes = bounded(array.metadata, label)
     limit = STORED_TWICE * n_bytes + STORED_BYTES
@@ -352,7 +352,7 @@ def guarded(
 
 
 def damaged(chunk: str, label: str, why: object) -> DataError:
-    """Return the error that a chunk exists and cannot be decoded."""
+    """Return the error for a chunk that exists, but cannot be decoded."""
     return DataError(
         f"Chunk {chunk!r} of {label} cannot be decoded ({why}). It is damaged: write it again, "
         "or restore it."

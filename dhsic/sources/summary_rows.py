@@ -1,8 +1,9 @@
 """Summary rows at the end of a table (totals, means), recognised by their values.
 
 A row of totals or means is not a sample. Its name may be in any language, so it is recognised by
-its values: in nearly all features that are informative, they equal one statistic of the rows above,
-up to rounding. `DataFrame.describe` writes eight such rows.
+its values: in nearly all informative features, they equal the same statistic of the rows above, up
+to rounding. A feature is informative if a sample would hardly have this value by chance.
+`DataFrame.describe` writes eight such rows.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ Values = Callable[[tuple[slice, Index]], Array]
 
 @np.errstate(over="ignore", invalid="ignore")  # infinities are refused later
 def summary_rows(values: Values, shape: tuple[int, int]) -> list[str]:
-    """Find summary rows at the end of a table; return the names of their statistics.
+    """Return the names of the statistics in the summary rows at the end of a table, one per row.
 
-    The list is empty if the last row is an ordinary one.
+    The list is empty if the last row is not a summary row.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def summary_rows(values: Values, shape: tuple[int, int]) -> list[str]:
 def refuse_summary(
     where: str, names: Sequence[Any] | Array, statistics: list[str], remedy: str
 ) -> NoReturn:
-    """Raise InputError: the last rows of a table are statistics of the others.
+    """Raise InputError, because the last rows of a table are statistics of the others.
 
     Parameters
     ----------
@@ -170,7 +171,7 @@ class _Rows:
     def deviation(self) -> Float:
         """Standard deviation of each feature, robust to heavy tails, (c,); 0 without values.
 
-        It is the smaller one of two estimates: from all values, and from the interquartile range.
+        It is the smaller of two estimates: from all values, and from the interquartile range.
         """
         quartile_range = self.statistics["upper quartile"] - self.statistics["lower quartile"]
         deviation: Float = np.minimum(
@@ -184,7 +185,7 @@ class _Rows:
         return np.asarray((np.diff(self.ascending, axis=0) > 0).sum(axis=0) >= DISTINCT * self.n)
 
     def statistic_of(self, row: Float) -> str:
-        """Return the name of the statistic that a row (c,) below contains; "" if it is a sample."""
+        """Return the name of the statistic that equals a row (c,) below; "" for a sample."""
         is_compared = np.isfinite(row) & (self.deviation > 0)
         if is_compared.sum() < FEWEST_FEATURES:
             return ""
@@ -193,9 +194,10 @@ class _Rows:
         return next(names, "")
 
     def _equals(self, name: str, row: Float, is_compared: Mask, unit: float) -> bool:
-        """Whether a row (c,) equals a statistic in the features compared, up to rounding.
+        """Whether a row (c,) equals a statistic in nearly all informative features.
 
-        `unit` is the unit of the last decimal of the row.
+        Values may differ by rounding. `is_compared` (c,) is the mask of the features that vary and
+        have a value in the row; `unit` is the unit of the last decimal of the row.
         """
         expected = self.statistics[name]
         root = np.sqrt(np.maximum(self.n, 1))
@@ -217,9 +219,7 @@ class _Rows:
 
 
 def _unit(values: Float) -> float:
-    """Unit of the last decimal of numbers: the largest power of 10 that they are multiples of.
-
-    It is at most 1.
+    """Largest power of 10, at most 1, of which all numbers are multiples: unit of the last decimal.
 
     >>> _unit(np.array([1.25, 3.0])), _unit(np.array([150.0, 12]))
     (0.01, 1.0)

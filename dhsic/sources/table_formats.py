@@ -1,8 +1,8 @@
 """Published formats of text tables, recognised by their column names.
 
-PLINK writes dosages as ``.raw`` (one row per sample) and ``.traw`` (one row per variant). GCT,
-series of GEO and featureCounts have one row per gene. The format determines which axis is the
-samples, and which columns are neither names nor values.
+PLINK writes dosages as ``.raw`` (one row per sample) and ``.traw`` (one row per variant). GCT, GEO
+series and featureCounts have one row per gene. The format determines which axis is the samples,
+and which columns are neither names nor values.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class TableFormat:
     names : str
         Column with the names of features.
     about : tuple of str
-        Columns with annotations of the features.
+        Columns with annotations of the features, which are not samples.
     coords : mapping
-        Names of feature coordinates, by column.
+        Names of the feature coordinates that columns become, by column.
     n_rows_apart : int
         Number of rows above the features that describe samples.
     """
@@ -85,10 +85,10 @@ def format_of(text: Delimited) -> TableFormat | None:
 
 
 def phenotypes_of_plink(names: Sequence[str]) -> list[str]:
-    """Return the columns of a .raw table with sex and phenotype.
+    """Return the columns of a PLINK .raw table with sex and phenotype.
 
-    They are recognised only in tables with IID and with parents or a phenotype, after the index
-    that other programs write in front.
+    They are recognised only if the table begins with IID and parents or a phenotype, perhaps after
+    the index that another program wrote.
 
     >>> phenotypes_of_plink(["FID", "IID", "PAT", "MAT", "SEX", "PHENOTYPE", "rs1_A"])
     ['SEX', 'PHENOTYPE']
@@ -110,7 +110,7 @@ def counts_alleles(names: Sequence[str]) -> bool:
 
 
 def variants_of_traw(path: str, held: Mapping[str, Array]) -> Variants:
-    """Return the variants of a .traw table from its columns.
+    """Return the variants of a .traw table, given its columns by name.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def variants_of_traw(path: str, held: Mapping[str, Array]) -> Variants:
 
 
 def samples_of_traw(names: Array) -> Array:
-    """Return the sample names of a .traw table, FID_IID; IID if no sample has a family ("0")."""
+    """Return the sample names FID_IID of a .traw table, or IID if all families are "0"."""
     if all(name.startswith("0_") for name in names):
         return np.array([name[2:] for name in names], dtype=object)
     return names

@@ -1,8 +1,8 @@
-"""Columns of tables: names of rows, features, and other columns.
+"""Roles of the columns of tables: names of rows, features, and other columns.
 
-Columns that are not features (labels, covariates) are excluded by name. So are id columns, and the
-additional columns of published formats. Text tables are read by `dhsic.sources.text_tables`,
-Parquet by `dhsic.sources.parquet`.
+Columns that are not features (labels, covariates) are recognised by their names, and so are id
+columns and the additional columns of published formats. Text tables are read by
+`dhsic.sources.text_tables`, Parquet by `dhsic.sources.parquet`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dhsic.sources.table_formats import TableFormat, phenotypes_of_plink
 
 
 def refuse_parts(path: str, options: OpenOptions) -> None:
-    """Refuse `variable` for a file with a single matrix."""
+    """Refuse the option `variable` for a file with a single matrix."""
     if options.variable is not None:
         raise InputError(
             f"{path} contains a single matrix, but variable={options.variable!r} selects a part "
@@ -55,7 +55,7 @@ TRANSPOSE = "pass sample_dim=1 (--transpose)."
 def is_turned(options: OpenOptions, path: str, convention: int = 1) -> bool:
     """Whether the columns of a table are samples, and its rows features.
 
-    `convention` is the axis of the features if the options do not state it.
+    `convention` is the axis of the features if the options do not say which it is.
     """
     only = replace(options, n_samples=None)
     return only.feature_axis((0, 0), None, path, convention=convention) == 0
@@ -63,7 +63,7 @@ def is_turned(options: OpenOptions, path: str, convention: int = 1) -> bool:
 
 @dataclass(frozen=True)
 class TableColumns:
-    """Roles of the columns of a table, by position: row names, other columns, features."""
+    """Positions of columns by role: row names (`ids`), features (`numbers`), others (`apart`)."""
 
     names: tuple[str, ...]  # "column 1" and so on without a header
     are_named: bool
@@ -84,10 +84,10 @@ class TableColumns:
     ) -> TableColumns:
         """Determine the roles of columns from their names, or from their number if they have none.
 
-        The first column contains the names of rows if it is text (`is_text`) or has a name typical
-        of ids. More id columns of PLINK, or with an underscore, may follow, unless columns are
-        samples (`turned`). Other columns with names typical of ids are not features. Neither are
-        columns in `apart`, nor those that describe features in a `known` format.
+        The first column contains the names of rows if it is text (`is_text`), or if its own name is
+        typical of ids. Further id columns, of PLINK or with an underscore in the name, may follow,
+        unless columns are samples (`turned`). Columns are not features if they are in `apart`, if
+        their names are typical of ids, or if they describe features in a `known` format.
         """
         are_named, n_ids = not isinstance(names, int), 0
         called = tuple(
@@ -132,7 +132,7 @@ class TableColumns:
         )
 
     def hint(self, path: str) -> str:
-        """Return a sentence on columns that were read as row names or numbers; "" for none."""
+        """Return a sentence on columns that are no features because they look like ids; or ""."""
         beyond = [i for i in self.ids[1:] if self.names[i].startswith("Unnamed: ")]
         names = [self.names[i] for i in (*beyond, *self.assumed)]
         names = [name for name in names if names_rows_by_name(name)]
@@ -149,16 +149,17 @@ class TableColumns:
         return names if self.are_named else None
 
     def called(self, i: int) -> str:
-        """Describe a column, for messages."""
+        """Return a description of column i, for messages."""
         return f"column {self.names[i]!r}" if self.are_named else self.names[i]
 
     def row_names(
         self, path: str, columns: Sequence[Array], *, turned: bool, unique: str = ""
     ) -> Array | None:
-        """Return the names of rows from id columns: IID if present, FID_IID if IIDs repeat.
+        """Return the row names from id columns: IID if present, FID_IID if IIDs are repeated.
 
-        `unique` is a command that makes the names unique. InputError if names of features repeat,
-        or if names repeat in a text column whose own name is not typical of ids.
+        Without IID, the first id column without repeated values is used. `unique` is a command, for
+        messages, that makes the names unique. InputError is raised if names of features are
+        repeated, or names in a text column whose own name is not typical of ids.
         """
         if not self.ids:
             return None
@@ -190,14 +191,14 @@ class TableColumns:
         return names
 
     def are_counted(self, names: object) -> bool:
-        """Whether row names are only numbers of the rows, written by a program, and not ids."""
+        """Whether row names only number the rows, as programs write an index, and are not ids."""
         if not self.are_named or not self.ids or not isinstance(names, np.ndarray):
             return False
         return is_index(self.names[self.ids[0]], names)
 
 
 def _is_more(name: str, apart: Sequence[str]) -> bool:
-    """Whether a column next to the id columns also contains ids, and is not a gene called ID1."""
+    """Whether a column after an id column contains ids, too, rather than a gene called ID1."""
     is_one = plain(name) in PARENTS or names_rows_by_name(name) or (is_id(name) and "_" in name)
     return is_one and name not in apart
 
@@ -217,10 +218,10 @@ def check_known(
     turned: str,
     advice: str = "",
 ) -> None:
-    """Refuse column names that a table does not have.
+    """Refuse column names in `wanted` that a table does not have.
 
-    `row_names` are read if one is missing, because it may be a row of a table whose columns are
-    samples. Then `turned` is the advice. `advice` ends the message.
+    If one is absent, `row_names` are read, because the columns of the table may be samples. If it
+    is among the row names, `turned` is the advice. `advice` ends the message.
     """
     for name in wanted:
         if name not in known:
@@ -236,9 +237,9 @@ def check_known(
 def refuse_counted(
     path: str, called: str, column: Array, *, turned: bool = False, renamed: str = ""
 ) -> None:
-    """Refuse a first column of distinct numbers, whole or sorted: they are probably row names.
+    """Refuse a first column whose numbers are probably row names: different, and whole or sorted.
 
-    `renamed` is the end of a sentence, with a command that renames the column to id.
+    `called` describes the column. `renamed` ends a sentence with a command that renames it to id.
     """
     values = column[~np.isnan(column)]
     is_whole = bool((values == np.floor(values)).all())

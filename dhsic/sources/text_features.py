@@ -1,7 +1,7 @@
 """Features that are written as text: genotype calls, categories and check boxes.
 
-Calls such as ``0/1`` are read as dosages. Other text is refused, with pandas code that converts it
-and keeps missing values missing.
+Calls such as ``0/1`` are read as dosages. Other text is refused, with pandas code that converts the
+text and keeps missing values missing.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def is_field(text: str) -> bool:
 
 
 def dosages_of(texts: Iterable[str]) -> str:
-    """Return a pandas expression of the dosages of genotypes {v}; "" if the texts are others.
+    """Return a pandas expression that converts genotypes {v} to dosages; "" for other texts.
 
     >>> dosages_of(["AA", "AG", "--"]) == OF_LETTERS, dosages_of(["0/1", "./."]) == OF_CALLS
     (True, True)
@@ -108,7 +108,9 @@ def dosages_of(texts: Iterable[str]) -> str:
 
 
 def are_codes(texts: Iterable[str]) -> bool:
-    """Whether texts are IUPAC codes of genotypes of two alleles, with heterozygotes.
+    """Whether texts are IUPAC codes of the genotypes of a variant with two alleles.
+
+    There must be a code of heterozygotes (such as R for A and G), and one of homozygotes.
 
     >>> are_codes(["A", "R", "G", "N"]), are_codes(["A", "G", "N"]), are_codes(["A", "M", "T"])
     (True, False, False)
@@ -121,7 +123,7 @@ def are_codes(texts: Iterable[str]) -> bool:
 
 
 def are_bases(texts: Iterable[str]) -> bool:
-    """Whether texts are homozygotes of IUPAC codes, or missing: genotypes if other columns are.
+    """Whether texts are single bases or missing: homozygotes, if other columns have IUPAC codes.
 
     >>> are_bases(["A", "N"]), are_bases(["A", "B"])
     (True, False)
@@ -130,7 +132,7 @@ def are_bases(texts: Iterable[str]) -> bool:
 
 
 def about_words(texts: Iterable[str]) -> str:
-    """Return a sentence on words among genotypes that mean a missing one; "" without such words.
+    """Return a sentence on words that mean a missing genotype, such as fail; "" without them.
 
     >>> about_words(["AA", "fail"]), about_words(["AA", "--"])
     ("'fail' means a missing genotype here.", '')
@@ -141,9 +143,10 @@ def about_words(texts: Iterable[str]) -> str:
 
 
 def of_calls(calls: Iterable[str]) -> str:
-    """Return a pandas expression of the dosages of calls {v}, given those that occur.
+    """Return a pandas expression that converts calls {v} to dosages, given all `calls` that occur.
 
-    If no call has allele 0 beside another one, alleles are counted from 1, and 0/0 is missing.
+    If no call combines allele 0 with another one, and there are alleles 2 or 3, alleles are counted
+    from 1, and 0/0 is missing.
 
     >>> of_calls(["0/0", "0/1", "1/2"]) == OF_CALLS, of_calls(["0/0", "1/1", "1/2"]) == OF_ALLELES
     (True, True)
@@ -155,7 +158,7 @@ def of_calls(calls: Iterable[str]) -> str:
 
 
 def about_dosages(change: str) -> str:
-    """Return a sentence on the allele that an expression of dosages counts."""
+    """Return a sentence on the allele that is counted by an expression `change` for dosages."""
     sentences = {OF_LETTERS: ABOUT_LETTERS, OF_CODES: ABOUT_CODES, OF_ALLELES: ABOUT_ALLELES}
     return sentences.get(change, ABOUT_CALLS)
 
@@ -175,7 +178,7 @@ def are_two_digits(X: Array) -> bool:
 
 
 def if_all_are_letters(na: Sequence[str]) -> str:
-    """Return an expression like `OF_LETTERS` that leaves text {v} with other values unchanged."""
+    """Return a pandas expression: dosages of {v} if all text is genotypes of letters, else {v}."""
     are_genotypes = (
         f"({{v}}.str.fullmatch('{LETTERS}') | {{v}}.str.upper().isin({sorted(NO_CALLS)!r}) | "
         f"{missing_among(na)}).all()"
@@ -190,15 +193,15 @@ def missing_among(na: Sequence[str]) -> str:
 
 
 def ticks(na: Sequence[str]) -> str:
-    """Return a pandas expression of check boxes: 1 for text {v}, 0 if it is empty.
+    """Return a pandas expression that converts check boxes {v} to 1 for text and 0 if empty.
 
-    Other texts for missing values stay missing.
+    Text that means a missing value, in `na` or such as NA, becomes missing.
     """
     return f"{{v}}.ne('').astype(int).mask({missing_among(na)} & {{v}}.ne(''))"
 
 
 def about_ticks(names: Sequence[str]) -> str:
-    """Return a sentence on columns that `ticks` rewrites; "" for none."""
+    """Return a sentence on columns that are rewritten by the expression of `ticks`; "" for none."""
     if not names:
         return ""
     return (
@@ -208,7 +211,7 @@ def about_ticks(names: Sequence[str]) -> str:
 
 
 def check_boxes(X: Array) -> list[int]:
-    """Return the positions of features of X (m, d) whose values are 1 or missing.
+    """Return the positions of features of X (m, d) whose values are all 1 or missing.
 
     >>> check_boxes(np.array([[1, 1, 0], [np.nan, 1, np.nan], [1, 1, 1]]))
     [0]
@@ -225,7 +228,7 @@ def check_boxes(X: Array) -> list[int]:
 
 
 def about_boxes(names: Sequence[str], remedy: str) -> str:
-    """Return a sentence on features whose values are 1 or missing; `remedy` writes 0."""
+    """Return a sentence on features whose values are 1 or missing; code `remedy` writes 0."""
     one = len(names) == 1
     return (
         f"{len(names):,} feature{'' if one else 's'} ({abbreviate(map(repr, names), 3)}) "

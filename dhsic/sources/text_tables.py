@@ -1,10 +1,10 @@
-"""Text tables as matrices: CSV and TSV, one row per sample (or column), names in the first column.
+"""Text tables (CSV, TSV) as matrices: one row or column per sample, names in the first column.
 
-The whole table is read once, row by row, into one float64 matrix, because text has no blocks of
-features. `dhsic convert` converts a table that does not fit into memory to a store. Columns that
-are not features (labels, covariates) are excluded by name. Any other column with text is refused,
-because the text may be a typo in a column of numbers. Parquet is stored by columns: see
-`dhsic.sources.parquet`.
+The whole table is read once, row by row, into one float64 matrix, because blocks of features cannot
+be read from text. A table that does not fit into memory can be converted to a store by `dhsic
+convert`. Columns that are not features (labels, covariates) are excluded by name. Any other column
+with text is refused, because the text may be a typo in a column of numbers. Parquet is stored by
+columns: see `dhsic.sources.parquet`.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ BYTES_OF_FIELD = 120
 class TextTable:
     """Text table that is read row by row.
 
-    If columns are samples, `beside` are the rows that are not features, such as labels, by name. It
-    is filled while rows are read.
+    If columns are samples, `beside` contains the rows that are not features, such as labels, by
+    name, as far as rows have been read.
     """
 
     def __init__(self, path: str, options: OpenOptions) -> None:
@@ -176,7 +176,7 @@ class TextTable:
 
     @property
     def not_features(self) -> tuple[str, ...]:
-        """Columns that are not features, excluded by the user or by their names."""
+        """Columns that are not features: excluded by the user, or because of their names."""
         if self.turned:
             return self.apart
         apart = [name for name in self.apart if name in self.columns.names]
@@ -184,11 +184,11 @@ class TextTable:
 
     @property
     def hint(self) -> str:
-        """Sentence on columns that were read as ids; "" for none."""
+        """Sentence on columns that look like ids and are not used as features; "" for none."""
         return "" if self.turned else self.columns.hint(self.path)
 
     def described(self) -> str:
-        """Return a description of how the table is read."""
+        """Return a description of how the table is read: orientation, separator and header."""
         between = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", "": "spaces"}
         top = self.text.top
         header = f"header in line {top.n_skipped + 1}" if self.text.names else "no header"
@@ -199,7 +199,7 @@ class TextTable:
         return f"one {row} per row{about}, {mark} between columns, {header}{shown}"
 
     def rows(self) -> Iterator[tuple[list[str], Array]]:
-        """Yield the fields and the numbers of each row; InputError if a row is invalid."""
+        """Yield the fields and the numbers (width,) of each row; InputError for an invalid row."""
         numbers, ids = self.columns.numbers, self.columns.ids
         start, stop = numbers[0], numbers[-1] + 1
         is_run = stop - start == len(numbers)
@@ -256,11 +256,14 @@ class TextTable:
         return (fields[0] for _, fields in self.text.rows())
 
     def _is_apart(self, name: str) -> bool:
-        """Whether a row with this name is not a feature."""
+        """Whether a row with this name is not a feature, if columns are samples."""
         return name in self.apart or (self.known is None and names_rows_by_name(name))
 
     def _check_rising_row(self, fields: list[str], values: Array) -> None:
-        """Refuse a row that counts samples; if it only increases, it may follow time."""
+        """Refuse a row of consecutive numbers, which counts the samples.
+
+        A row that increases with gaps is accepted, because samples may be ordered in time.
+        """
         n = len(values)
         counts = np.array_equal(values[1:], values[:-1] + 1) and np.isfinite(values[0])
         if self.columns.ids and counts and is_unlikely(n, n, n - 1):
@@ -268,14 +271,14 @@ class TextTable:
             refuse_rising(self.path, [(f"row {name!r}", name, values[0], values[-1])])
 
     def _pointed_row(self, fields: list[str], line: int) -> dict[str, PointedNumbers]:
-        """Return the numbers of a feature row as `PointedNumbers`, by name."""
+        """Return the numbers of a row that is a feature as `PointedNumbers`, under its name."""
         name = fields[self.columns.ids[0]] if self.columns.ids else f"of line {line}"
         missing = {*NA, *(text.lower() for text in self.na)}
         texts = (fields[i].strip() for i in self.columns.numbers)
         return {name: PointedNumbers.of(t for t in texts if t.lower() not in missing)}
 
     def _pointed_columns(self, likely: Sequence[int]) -> dict[int, PointedNumbers]:
-        """Return the numbers of some features as `PointedNumbers`, by column position."""
+        """Return the numbers of the features `likely` as `PointedNumbers`, by column position."""
         at = [self.columns.numbers[i] for i in likely]
         every = {i: PointedNumbers() for i in at}
         missing = {i: self._missing_texts(i) for i in at}
@@ -301,7 +304,10 @@ class TextTable:
         refuse_thousands(self.path, lambda change: self._rewritten([*pointed], change), named)
 
     def _rewritten(self, features: Sequence[Any], change: str) -> str:
-        """Return a command that rewrites fields of features: row names, or column positions."""
+        """Return a shell command that applies `change` to the fields of some features.
+
+        `features` are row names if columns are samples, and column positions otherwise.
+        """
         columns, top = self.columns, self.text.top
         where = "1:" if columns.are_named else ":"
         places = _listed(columns.numbers)
@@ -315,7 +321,7 @@ class TextTable:
         return f"{command}{self.text.formula_advice()}"
 
     def _decimal_marks(self) -> dict[Any, set[str]]:
-        """Return the decimal marks of the numbers of each feature, by row name or position."""
+        """Return the set of decimal marks in each feature, by row name or column position."""
         marks: dict[Any, set[str]] = {}
         for line, fields in self.text.rows():
             row = fields[self.columns.ids[0]].strip() if self.columns.ids else f"of line {line}"
@@ -326,10 +332,10 @@ class TextTable:
         return marks
 
     def resolve_names(self, beside: list[list[str]], first: Array) -> Names:
-        """Return names and labels, from the fields of each row that are not features (`beside`).
+        """Return the names and the labels in a table.
 
-        InputError if there are no row names and the `first` column of numbers is probably their
-        names.
+        `beside` has the fields of each row that are not features. InputError is raised if there are
+        no row names, and the `first` column of numbers (n,) probably contains them.
         """
         path, columns, n_ids = self.path, self.columns, len(self.columns.ids)
         text = list(np.array(beside, dtype=object).reshape(len(beside), -1).T)
@@ -364,7 +370,7 @@ class TextTable:
         return Names(along, across, coords, sample_coords=self.beside)
 
     def _renamed(self) -> str:
-        """Return the end of a sentence: a command that renames the first column; "" if unnamed."""
+        """Return a colon and a command that renames the first column to id; "" without a header."""
         if self.text.names is None:
             return ""
         field = f"[^{self.text.separator or ' '}]*".replace("\t", r"\t")
@@ -373,7 +379,7 @@ class TextTable:
         return f": sed -E {quoted} {shlex.quote(self.path)} > NEW"
 
     def _check_summary(self, names: Array) -> None:
-        """Refuse last rows that summarise the others, according to their names."""
+        """Refuse last rows whose names (total, mean) say that they summarise the others."""
         n = len(names)
         while n > 0 and str(names[n - 1]).strip().lower() in SUMMARIES:
             n -= 1
@@ -386,12 +392,12 @@ class TextTable:
             )
 
     def _without_last(self, k: int) -> tuple[int, str]:
-        """Return the line number where the last k rows begin, and a command that removes them."""
+        """Return the line at which the last k rows begin, and a command that removes them."""
         line = [number for number, _ in self.text.rows()][-k]
         return line, f"head -n {line - 1} {shlex.quote(self.path)} > NEW"
 
     def check_sums(self, X: Array, names: Array | None) -> None:
-        """Refuse summary rows (totals, means) at the end of X (m, d), judged by their values."""
+        """Refuse summary rows (totals, means) at the end of X (m, d), judging by their values."""
         statistics = summary_rows(X.__getitem__, X.shape)
         if not statistics:
             return
@@ -412,7 +418,7 @@ class TextTable:
     def check_alleles(self, X: Array) -> None:
         """Refuse genotypes whose alleles are counted from 1, so that 0 is a missing allele.
 
-        Numbers such as 12 are values if the user declared that no number means missing.
+        Numbers such as 12 count as genotypes only if the user did not pass `missing_code`.
         """
         calls = self.calls()
         if calls and of_calls(calls) == OF_ALLELES:
@@ -427,7 +433,7 @@ class TextTable:
         )
 
     def counted(self) -> str:
-        """Describe the allele that dosages of PLINK or of calls count; "" for other tables."""
+        """Return a description of the allele that dosages of PLINK or of calls count; or ""."""
         columns = self.columns
         if self.calls():
             return COUNTED_IN_CALLS
@@ -438,7 +444,7 @@ class TextTable:
         return COUNTED_IN_RAW if is_raw and counts_alleles(names) else ""
 
     def box_hint(self, X: Array) -> str:
-        """Return a sentence on features of X (m, d) that are 1 or missing; "" if there is none."""
+        """Return a sentence on features of X (m, d) with only 1 and missing values; "" for none."""
         boxes = [] if self.turned or not self.columns.are_named else check_boxes(X)
         if not boxes:
             return ""
@@ -449,10 +455,10 @@ class TextTable:
         return about_boxes(names, f"{written}, then pass NEW.csv.")
 
     def na_hint(self, X: Array, labels: Mapping[str, Array]) -> str:
-        """Return a sentence on numbers in `na` that many values of X (m, d) are; "" for few.
+        """Return a sentence if numbers in `na` make many values of X (m, d) missing; else "".
 
-        `labels` are the texts of the columns that are not features, by name. If some of them are
-        these numbers, they may be all that the user means.
+        `labels` are the texts of the columns that are not features, by name. If these numbers occur
+        there, the user may have meant only the labels.
         """
         n = self.n_coded()
         if not n or n < MOST_CODED * X.size:
@@ -467,10 +473,10 @@ class TextTable:
         )
 
     def on_x(self, names: Names, rows: Iterable[Array]) -> DosagesOnX | None:
-        """Variants on X of a PLINK table; None for other tables.
+        """Return the variants on chromosome X of a PLINK table; None for other tables.
 
         A .traw table has chromosomes. A .raw table has none, so variants on X are recognised by the
-        calls of males and females in its `rows` (d,).
+        calls of males and females in its `rows`, (d,) each.
         """
         coords = names.coords
         assert not callable(coords), "they are in memory"
@@ -500,7 +506,10 @@ class TextTable:
         )
 
     def _refuse_text(self, sentence: str, at: Sequence[int], line: int) -> NoReturn:
-        """Refuse columns that contain text, or the row of a line if columns are samples."""
+        """Raise InputError for columns `at` that contain text, or for the row in `line`.
+
+        The row is refused if columns are samples. `sentence` begins the message; advice follows.
+        """
         odd = self._odd_row(line) if self.turned else self._odd_columns(at)
         if not self.turned:
             self._refuse_lines(odd)
@@ -517,14 +526,14 @@ class TextTable:
         return self._advice(odd)
 
     def _comma_advice(self, example: str) -> str:
-        """Return advice on the numbers with commas in the table, such as `example`."""
+        """Return advice on all numbers with commas in the table, of which `example` is one."""
         marks = self._decimal_marks()
         features = [key for key, of in marks.items() if has_comma_numbers(of)]
         every = set().union(*marks.values())
         return comma_advice(lambda v: self._rewritten(features, v), example, every)
 
     def _answers(self, odd: Sequence[OddFields]) -> str:
-        """Return advice on columns with several answers per field; "" if `odd` are other text."""
+        """Return advice on columns with several answers per field; "" if `odd` is other text."""
         top, separator = self.text.top, self.text.separator
         if self.turned or self.text.names is None:
             return ""
@@ -544,7 +553,7 @@ class TextTable:
         return f"{advice_on_answers} If they are numbers instead: {self._comma_advice(texts[0])}"
 
     def _refuse_lines(self, odd: Sequence[OddFields]) -> None:
-        """Refuse lines of units, questions or notes, where most numeric columns contain text."""
+        """Refuse lines of units, questions or notes, in which most numeric columns contain text."""
         few = [column for of in odd if (column := of.beside_commas).are_few]
         lines = sorted(int(where.removeprefix("in line ")) for where in _shared_places(few))
         if not lines or len(few) < 2 or 2 * len(few) <= len(odd) or len(lines) > MOST_TOLD:
@@ -561,7 +570,7 @@ class TextTable:
         )
 
     def _labels_in(self, lines: Sequence[int]) -> str:
-        """Return the end of a message on lines of text that may be labels of samples in columns."""
+        """Return the end of a message: text in `lines` may be labels, if columns are samples."""
         if not self.columns.ids:
             return ""
         rows = [fields for number, fields in self.text.rows() if number in lines]
@@ -575,9 +584,9 @@ class TextTable:
         )
 
     def _marked(self, odd: Sequence[OddFields]) -> str:
-        """Return a command for columns of numbers with units, genotypes, check boxes or groups.
+        """Return advice on columns of numbers with units, genotypes, check boxes or categories.
 
-        The result is "" for other columns.
+        It is a command that converts all such columns of the table; "" if `odd` is other text.
         """
         if self.turned:
             return self._genotype_rows(odd)
@@ -614,7 +623,10 @@ class TextTable:
         return " ".join(filter(None, sentences))
 
     def _changes(self, columns: Mapping[int, OddFields]) -> tuple[dict[int, str], dict[int, str]]:
-        """Return expressions for `command`: numbers of columns, and missing values of groups."""
+        """Return expressions for `command`, by column position: `changes` and `groups`.
+
+        `changes` convert columns to numbers; `groups` mark missing values of categories.
+        """
         changes, groups = dict[int, str](), dict[int, str]()
         have_codes = any(column.dosages == OF_CODES for column in columns.values())
         for at, column in sorted(columns.items()):
@@ -631,7 +643,7 @@ class TextTable:
         return changes, groups
 
     def _genotype_rows(self, odd: Sequence[OddFields]) -> str:
-        """Return a command for rows of genotypes of letters; "" for other rows."""
+        """Return advice on rows of genotypes of letters: a command that converts them; or ""."""
         if odd[0].dosages != OF_LETTERS or self.text.names is None:
             return ""
         changes = dict.fromkeys(self.columns.numbers, if_all_are_letters(self.na))
@@ -643,7 +655,7 @@ class TextTable:
         )
 
     def _advice(self, odd: Sequence[OddFields]) -> str:
-        """Return advice on all text among the numbers of the table; `odd` is some of it."""
+        """Return advice on all text among the numbers of the table; `odd` is the first of it."""
         every = odd if self.turned else self._every_odd(odd)
         told = [column.sentence for column in every[:MOST_TOLD]]
         if len(every) > MOST_TOLD:
@@ -670,7 +682,7 @@ class TextTable:
         return " ".join(filter(None, [*told, without_flags, "" if is_said else advice(every)]))
 
     def _without_flags(self, every: Sequence[OddFields]) -> str:
-        """Return advice on numbers with flags or multiples beside plain numbers; "" for others."""
+        """Return advice on columns in which some numbers have flags or multiples; "" for others."""
         found = {column.name: of for column in every if (of := column.quantities)}
         if not found or self.turned or self.text.names is None:
             return ""
@@ -681,9 +693,9 @@ class TextTable:
         return f"These are {kinds}. To write {units}: {written}, then pass NEW.csv."
 
     def _in_every_column(self, change: str, *, turned: bool = False) -> str:
-        """Return the end of a sentence: a command that changes the fields of all features.
+        """Return the end of a sentence: a command that applies `change` to all features.
 
-        If it is `turned`, rows are features, and `change` is for a row.
+        If `turned`, rows are features, and `change` is an expression for a row.
         """
         if self.text.names is None:
             return ""
@@ -702,7 +714,7 @@ class TextTable:
         return [*first, *(column for column in self._odd_columns(others) if column.places)]
 
     def _odd_columns(self, at: Sequence[int]) -> list[OddFields]:
-        """Return the texts in columns at some positions."""
+        """Return the fields of the columns `at`, with the texts among them."""
         names = self.columns.names
         odd = {i: OddFields(self.columns.called(i), names[i]) for i in at}
         missing = {i: na_of(self.na, names[i]) for i in at}
@@ -719,7 +731,7 @@ class TextTable:
         return {*NA, *(text.lower() for text in na_of(self.na, self.columns.names[at]))}
 
     def _odd_row(self, line: int) -> list[OddFields]:
-        """Return the texts in the row of a line, which is a feature."""
+        """Return the fields of the row in `line`, which is a feature, with the texts among them."""
         fields = next(fields for number, fields in self.text.rows() if number == line)
         name = fields[self.columns.ids[0]] if self.columns.ids else f"of line {line}"
         row = OddFields(f"row {name!r}" if self.columns.ids else f"the row {name}", name)
@@ -735,7 +747,7 @@ class TextTable:
             raise self.text.short_line(line, fields)
 
     def _check_notes(self, line: int, fields: list[str]) -> None:
-        """Refuse notes below the rows: text in few fields, from a line to the end of the file."""
+        """Refuse notes below the table: rows of text in few fields, from `line` to the end."""
         if not self._is_note(fields):
             return
         if all(self._is_note(row) for number, row in self.text.rows() if number >= line):
@@ -746,13 +758,13 @@ class TextTable:
             )
 
     def _is_note(self, fields: Sequence[str]) -> bool:
-        """Whether a row is text in at most half of the columns."""
+        """Whether a row has only text, and only in the first half of the columns."""
         present = [i for i, field in enumerate(fields) if field.strip()]
         is_short = 2 * (present[-1] + 1) <= self.text.width if present else True
         return is_short and not any(is_value(field.strip()) for field in fields[1:] if field)
 
     def _check_first(self, first: list[str], line: int) -> None:
-        """Refuse the text columns that the first row shows, unless the user excluded them."""
+        """Refuse text columns that the first row shows, unless the user excluded them."""
         ids = self.columns.ids
         n_apart = 0 if self.known is None else self.known.n_rows_apart
         if n_apart or (self.turned and ids and self._is_apart(first[ids[0]])):
@@ -779,7 +791,7 @@ class TextTable:
             )
 
     def _check_described(self, odd: Sequence[int]) -> None:
-        """Refuse text columns about features, such as other gene names; the error lists them."""
+        """Refuse text columns that describe features (other gene names) if columns are samples."""
         rows = self.text.top.rows[1:]
         described = [
             self.columns.names[i]
@@ -801,9 +813,9 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
     Raises
     ------
     InputError
-        It is not a table of numbers; the message shows the first invalid field.
+        The file is not a table of numbers; the message shows the first invalid field.
     MemoryBudgetError
-        It does not fit into memory.
+        The table does not fit into memory.
     """
     refuse_parts(path, options)
     table = TextTable(path, options)
@@ -843,13 +855,13 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
 
 
 def _shared_places(columns: Sequence[OddFields]) -> frozenset[str]:
-    """Return the places of lone texts that all columns share; empty if they differ."""
+    """Return the positions of texts if they are the same in all columns; otherwise empty."""
     each = {column.lone_places for column in columns}
     return each.pop() if len(each) == 1 else frozenset()
 
 
 def _listed(places: Sequence[int]) -> str:
-    """Return column positions as a Python list, in which contiguous positions are ranges."""
+    """Return column positions as Python code of a list; contiguous positions become ranges."""
     breaks = np.flatnonzero(np.diff(places) != 1) + 1
     runs = [run.tolist() for run in np.split(np.asarray(places), breaks)]
     parts = [

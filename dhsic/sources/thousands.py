@@ -1,17 +1,18 @@
 """Points that separate thousands, in columns with numbers below a thousand: 818, 1.840, 12.300.
 
 If such points are read as decimal points, 1840 becomes 1.84 and 818 stays 818, so the column is
-ranked wrongly without any sign. (If every number has such a point, all are divided by 1000, which
-does not change a ranking.) If all numbers with a point have three digits after it, these rules
-decide:
+ranked wrongly and nobody notices. (If every number has such a point, all are divided by 1000, which
+does not change a ranking.) If all numbers with a point have three digits after it, the following
+shows whether points separate thousands:
 
-- A program that writes three decimals writes 818 as 818.000. Whole numbers without a point, some
-  with three digits, do not come from it.
+- A program that writes three decimals writes 818 as 818.000, so it did not write whole numbers
+  without a point, of which some have three digits.
 - A program that omits final zeros writes 1.840 as 1.84. A final zero shows that none were omitted.
   Without a final zero, `MANY` different numbers also show it: otherwise some would probably have
   fewer digits (with a probability of two thirds, and one in a thousand would be whole).
-- A few decimal numbers among whole numbers, such as filled-in means, are near the middle of these.
-  Thousands that are read as decimals are far below (`BELOW`) most numbers without a point.
+- A few decimal numbers among whole numbers, such as means in place of missing values, are near the
+  middle of these. Thousands that are read as decimals are far below (`BELOW`) most numbers without
+  a point.
 
 These are evidence against thousands separators: decimal numbers below 1, numbers with fewer or more
 decimals, and whole numbers of four digits without a point.
@@ -46,7 +47,7 @@ WITH_POINTS = "v.strip() + '.0' if re.fullmatch(r'[+-]?\\d+', v.strip()) else v"
 
 @dataclass
 class PointedNumbers:
-    """Numbers of a column as texts, counted by whether they have a point.
+    """Counts of the numbers of a column, as texts: whole numbers, and numbers with a point.
 
     Attributes
     ----------
@@ -55,7 +56,7 @@ class PointedNumbers:
     pointed : dict
         Number of occurrences of each number with three digits after a point, by text.
     are_others : bool
-        Whether there are other numbers or texts.
+        Whether there are any other numbers or texts; counting may stop at the first of these.
     """
 
     whole: dict[str, int] = field(default_factory=dict)
@@ -64,7 +65,7 @@ class PointedNumbers:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> PointedNumbers:
-        """Count texts, which must not mean missing values."""
+        """Return the counts for texts, none of which means a missing value."""
         numbers = cls()
         for text in texts:
             numbers.add(text)
@@ -113,10 +114,11 @@ class PointedNumbers:
 
 
 class ThousandsSearch:
-    """Search for features whose points may separate thousands, one sample after the other.
+    """Search for features whose points may separate thousands, while samples are read.
 
     Only the first fraction and the first large whole number of a feature are examined as text,
-    which excludes nearly all features immediately. The texts of the others are read again.
+    which excludes nearly all features immediately. The texts of the other features must be read
+    again.
     """
 
     def __init__(self, width: int) -> None:
@@ -125,7 +127,7 @@ class ThousandsSearch:
         self._has_large = np.zeros(width, dtype=bool)
 
     def add(self, values: Array, fields: Sequence[str]) -> None:
-        """Examine the values of a sample, (width,), NaN if missing, and their texts."""
+        """Examine the values (width,) of a sample, NaN if missing, and their texts `fields`."""
         at = self._at
         if not at.size:
             return
@@ -162,10 +164,10 @@ def are_likely(values: Array) -> bool:
 def refuse_thousands(
     path: str, rewritten: Callable[[str], str], named: Mapping[str, PointedNumbers]
 ) -> NoReturn:
-    """Refuse features whose points may separate thousands; the error has a command for each case.
+    """Raise InputError for features whose points may separate thousands.
 
-    `rewritten` creates a command from an expression for a field v. `named` are the numbers of each
-    column or row, by its description.
+    `rewritten` creates a command from an expression for a field v; the message has one for either
+    meaning of the points. `named` has the numbers of each column or row, by its description.
     """
     others = f" The same is true of {len(named) - 1:,} more." if len(named) > 1 else ""
     called, numbers = next(iter(named.items()))

@@ -1,9 +1,9 @@
 """Kind of the values of a matrix: allele counts with codes for missing calls, or other data.
 
 Genotype tools write a missing call as a number: -1 (VCF Zarr), -9 (PLINK's text files), -127
-(bed-reader). Used as a value, such a code is an outlier that decides the ranking. So all values of
-a matrix that looks like 0, 1, 2 are inspected first: codes become missing, any other isolated
-value raises an error, and data of another kind are left unchanged.
+(bed-reader). Used as a value, such a code is an outlier that decides the ranking. Therefore all
+values are inspected first. In a matrix of 0, 1 and 2, codes become missing, and any other isolated
+value raises an error. Data of another kind are left unchanged.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MOST_TOLD = 64
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """Number of occurrences of a value, and the first one as (feature, sample)."""
+    """Number of occurrences of a value, and the (feature, sample) of the first."""
 
     n: int
     place: tuple[int, int]
@@ -74,8 +74,8 @@ class Census:
     n_features : int
         Number of features.
     n_others : int
-        Number of features that vary and are not dosages. They have more than `MOST_STRAYS` distinct
-        values outside 0 to 2, or only values outside, or values outside and fractions within.
+        Number of features that vary and are not dosages: they have more than `MOST_STRAYS` distinct
+        values outside 0 to 2, or no other values, or such values and fractions.
     n_fractions : int
         Number of other features with fractions from 0 to 2.
     has_zero, has_one : bool
@@ -83,12 +83,13 @@ class Census:
     largest : float
         Largest value from 0 to 2.
     outside : mapping
-        Values outside 0 to 2, including codes, of the features that are not in `n_others`.
+        Occurrences of each value outside 0 to 2, including codes, in the features that are not
+        counted in `n_others`.
     n_lone : int
         Number of features in `n_others` that have fractions from 0 to 2 and, in fewer than half of
-        the samples, whole numbers outside.
+        the samples, whole numbers outside 0 to 2.
     lone : mapping
-        These whole numbers.
+        Occurrences of each of the whole numbers counted in `n_lone`.
     """
 
     n_features: int = 0
@@ -116,14 +117,14 @@ class Census:
 
     @property
     def strays(self) -> dict[float, Occurrences]:
-        """Values outside 0 to 2 that are not codes."""
+        """Occurrences of each value outside 0 to 2 that is not a code, in ascending order."""
         return {v: f for v, f in sorted(self.outside.items()) if v not in CODES}
 
     @property
     def is_counts(self) -> bool:
-        """Whether nearly all features are dosages: 0, 1 and 2, with few other values.
+        """Whether nearly all features are counts of alleles: 0, 1 and 2, with few other values.
 
-        At most one in `FEW_OTHERS` features may have fractions or be something else than a dosage.
+        At most one in `FEW_OTHERS` features may have fractions or be of another kind.
         """
         return FEW_OTHERS * (self.n_others + self.n_fractions) <= self.n_features
 
@@ -139,13 +140,13 @@ class Census:
 
     @property
     def is_more_copies(self) -> bool:
-        """Whether counts continue without a gap: 3, 4, ..., as for more than two copies."""
+        """Whether values go on beyond 2 without a gap (3, 4, ...), as for more than two copies."""
         values = list(self.strays)
         return len(values) > 1 and values == list(range(3, 3 + len(values)))
 
     @property
     def is_from_one(self) -> bool:
-        """Whether values are 1, 2 and 3, like genotypes that are counted from 1, and no 0."""
+        """Whether values are 1, 2 and 3, like genotypes that are numbered from 1, and never 0."""
         is_plain = not (self.n_others or self.n_fractions or self.has_zero)
         return is_plain and self.has_one and self.largest > 1 and [*self.outside] == [3]
 
@@ -158,9 +159,9 @@ class Census:
 
     @property
     def far(self) -> Mapping[float, Occurrences]:
-        """One or two integers far from 0 to 2, if all other values are fractions up to 2.
+        """One or two integers far outside 0 to 2 if all other values are from 0 to 2; else empty.
 
-        Such integers cannot be dosages, and so probably mean missing values.
+        Such integers cannot be dosages, and therefore probably mean missing values.
         """
         is_kind = FEW_OTHERS * (self.n_others - self.n_lone) <= self.n_features
         is_alone = 0 < len(self.lone) <= MOST_LONE and not self.strays and self.largest > 1
@@ -169,7 +170,10 @@ class Census:
 
     @staticmethod
     def of(raw: Array, missing_code: int | None, features: Index, rows: Index | None) -> Census:
-        """Summarise stored values (c, m) of `features` (c,) and the samples `rows`."""
+        """Summarise stored values (c, m) of the features at positions `features` (c,).
+
+        `rows` (m,) are the positions of the samples; None for all.
+        """
         if not raw.size:
             return Census()
         if raw.dtype.kind != "f" and raw.min() >= min(CODES[0], 0) and raw.max() <= MOST_COPIES:
@@ -213,7 +217,7 @@ class Census:
 def _census_of_counts(
     raw: Array, missing_code: int | None, features: Index, rows: Index | None
 ) -> Census:
-    """Summarise integers from -1 to 2; -1 is declared as missing, or may be a code for it."""
+    """Return the summary `Census.of` for integers from -1 to 2."""
     outside: dict[float, Occurrences] = {}
     if raw.min() < 0 and missing_code != CODES[0]:
         outside = _values(raw, raw < 0, features, rows)
@@ -223,7 +227,7 @@ def _census_of_counts(
 
 
 def _occurs(value: int, raw: Array, missing: Mask | None) -> bool:
-    """Whether stored values (c, m) that are not missing contain a number."""
+    """Whether stored values (c, m), apart from missing ones, contain the number `value`."""
     is_equal = raw == value
     return bool((is_equal if missing is None else is_equal & ~missing).any())
 
@@ -238,7 +242,7 @@ def _have_fractions(raw: Array, which: Mask) -> Mask:
 def _values(
     raw: Array, which: Mask, features: Index, rows: Index | None
 ) -> dict[float, Occurrences]:
-    """Count the distinct values among the entries `which`, (c, m)."""
+    """Return the occurrences of each distinct value among the entries in a mask (c, m)."""
     at_feature, at_sample = np.divmod(np.flatnonzero(which), raw.shape[1])
     values, first, counts = np.unique(
         raw[at_feature, at_sample], return_index=True, return_counts=True
@@ -263,10 +267,11 @@ def _merged(
 
 @dataclass(frozen=True, slots=True)
 class ValueKind:
-    """Kind of the values of a matrix; `because` is the reason, as text for messages.
+    """Kind of the values of a matrix.
 
-    `dosages`: whether all values are 0, 1, 2 or missing, such as allele counts or presence.
-    `codes` are numbers treated as missing, besides the code that the source declares.
+    `dosages` says whether all values are 0, 1, 2 or missing, such as allele counts or presence.
+    `codes` are numbers that are treated as missing, in addition to the code that the source
+    declares, with their occurrences. `because` describes the values, for messages.
     """
 
     dosages: bool
@@ -285,7 +290,9 @@ class ValueKind:
 
     @staticmethod
     def judged(source: AbstractSource, tally: Census, *, as_they_are: bool = False) -> ValueKind:
-        """Decide on the value kind from the census `tally`; `as_they_are`: no number means missing.
+        """Return the value kind that follows from the census `tally`.
+
+        With `as_they_are`, no number means missing.
 
         Raises
         ------
@@ -318,7 +325,7 @@ def _written(value: float) -> str:
 
 
 def _kind_without_codes(tally: Census) -> ValueKind:
-    """Derive the value kind if no number means a missing value."""
+    """Return the value kind that follows from a census if no number means a missing value."""
     dosages = not (tally.n_others or tally.n_fractions or tally.outside)
     if tally.is_from_one:
         return ValueKind(dosages=False, because=FROM_ONE)
@@ -366,7 +373,10 @@ def _judged(tally: Census) -> ValueKind:
 
 
 def _refuse(strays: Mapping[float, Occurrences], seen: str, others: Sequence[float] = ()) -> None:
-    """Refuse values that are not counts of alleles; `others` are codes that occur beside them."""
+    """Raise DataError for values `strays` that are not counts of alleles.
+
+    `seen` are the other values of the data, as text, and `others` the codes among them.
+    """
     codes = ", ".join(map(_written, sorted(strays)))
     one = len(strays) == 1
     value = codes if one else f"[{codes}]"
@@ -395,13 +405,13 @@ def _refuse(strays: Mapping[float, Occurrences], seen: str, others: Sequence[flo
 
 @dataclass(frozen=True, slots=True)
 class BlockKinds(ValueKind):
-    """Kind of the values of several matrices: `kinds` of each; `because` describes all of them."""
+    """Kind of the values of several matrices (blocks), with the kind of each in `kinds`."""
 
     kinds: tuple[ValueKind, ...] = ()
 
     @staticmethod
     def of(names: Sequence[str], kinds: Sequence[ValueKind]) -> BlockKinds:
-        """Combine the kinds of matrices with these names."""
+        """Combine the kinds of several matrices, which have these names."""
         codes: Mapping[Any, Occurrences] = {}
         for kind in kinds:
             own: Mapping[Any, Occurrences] = kind.codes
@@ -415,10 +425,11 @@ class BlockKinds(ValueKind):
 
 
 def recoded(source: AbstractSource, values: ValueKind) -> AbstractSource:
-    """Return a view of the source in which codes are missing; the source itself without codes.
+    """Return a view of the source in which the codes of its value kind are missing.
 
-    In dosages all codes become -1, the missing code of the packed format. In several matrices each
-    code is missing only in those in which it has this meaning, and all values become floats.
+    In dosages, all codes become -1, the missing code of the packed format. If there are several
+    matrices, a code is missing only in those in which it means missing, and all values become
+    floats. Without codes, the source itself is returned.
     """
     if not values.codes:
         return source
@@ -430,25 +441,25 @@ def recoded(source: AbstractSource, values: ValueKind) -> AbstractSource:
 
 @dataclass(frozen=True, slots=True)
 class Alleles:
-    """Allele counts: sums over the samples of each of c features, (c,).
+    """Allele counts of c features: sums over their samples, (c,) each.
 
-    The codes for missing calls are known only after all values have been inspected, so values
-    equal to a possible code are counted separately in the same pass.
+    Which codes mean missing calls is known only after all values have been inspected. Values that
+    equal a possible code are therefore counted separately in the same pass.
 
     Attributes
     ----------
     n_missing : int64
         Number of missing values, as declared by the source.
     total : float64
-        Sum of the other values.
+        Sum of the values that are not missing.
     coded : int64
-        Number of other values equal to each of `CODES`, (codes, c).
+        Number of these values that equal each of `CODES`, (codes, c).
     census : Census
-        Summary of the values; only of a few if these are not dosages.
+        Summary of the values; only of a few of them if these show that they are not dosages.
     genotypes : int64 or None
         Numbers of values 0, 1 and 2, (c, 3); None if they were not counted.
     squares : float64 or None
-        Sum of the squares of the other values; None for integers.
+        Sum of the squares of the values that are not missing; None for integers.
     """
 
     n_missing: Index
@@ -493,7 +504,7 @@ class Alleles:
         )
 
     def judged(self, source: AbstractSource) -> Alleles:
-        """Return the counts with the codes for missing values counted as missing.
+        """Return the counts in which values equal to a code for missing values are missing.
 
         Raises
         ------
@@ -539,7 +550,7 @@ class Alleles:
         return np.divide(rarer, alleles, out=np.zeros(rarer.size), where=alleles > 0)
 
     def genotype_counts(self, source: AbstractSource, m: int, said: str) -> Index:
-        """Return the numbers of calls with 0, 1 and 2 copies of an allele, (c, 3), of m samples.
+        """Return the numbers of calls of m samples with 0, 1 and 2 copies of an allele, (c, 3).
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """Variants of VCF Zarr: names, positions, FILTER and alleles, in arrays that are read on demand.
 
 Arrays of a group are read a few rows at a time if possible, because ten million ids need half a
-gigabyte as text. `Naming` decides, from all variants, whether ids or positions are their names.
+gigabyte as text. Whether variants are named by id or by position (`Naming`) depends on all of them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ AT_A_TIME = 2**16
 
 
 def chromosome_name(name: str) -> str:
-    """Normalise the name of a chromosome.
+    """Return the name of a chromosome in normal form: upper case, without chr and leading zeros.
 
     >>> chromosome_name("chr06"), chromosome_name("M"), chromosome_name("chrX")
     ('6', 'MT', 'X')
@@ -59,10 +59,10 @@ def chromosome_name(name: str) -> str:
 
 
 def plink_numbers(names: Iterable[str]) -> Mapping[str, str]:
-    """Return the chromosomes that these numbers mean in PLINK, such as X for 23, for human data.
+    """Return the human chromosomes that numbers mean in PLINK, such as X for 23; {} for others.
 
-    The result is empty if there are more than 26 chromosomes, or X and Y beside such numbers, as in
-    cattle.
+    `names` are all chromosomes of the data. The result is {} if a number is above 26, or if X, Y or
+    Z occur in addition to numbers from 23 on, as in cattle.
 
     >>> plink_numbers(["1", "chr23"])["23"], plink_numbers(["22", "23", "X"])
     ('X', {})
@@ -78,7 +78,7 @@ NOT_AUTOSOMES = ("X", "Y", "XY", "Z", "W", "ZW", "MT")
 
 
 def chromosome_names(names: Iterable[str]) -> dict[str, str]:
-    """Return the normalised name of each of these chromosomes; numbers are autosomes.
+    """Map names of chromosomes to their normal form, in which numbers are autosomes.
 
     >>> chromosome_names(["chr1", "23", "M"])
     {'chr1': '1', '23': 'X', 'M': 'MT'}
@@ -90,7 +90,7 @@ def chromosome_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def are_on_x(chromosomes: Array) -> Mask:
-    """Mask of the variants on X, by the names of their chromosomes, (d,).
+    """Mask (d,) of the variants on X, from the names (d,) of their chromosomes.
 
     >>> are_on_x(np.array(["1", "23", "25"], dtype=object)).tolist()
     [False, True, False]
@@ -103,7 +103,7 @@ def are_on_x(chromosomes: Array) -> Mask:
 class Variants:
     """The arrays ``variant_*``, ``sample_id`` and ``contig_id`` of a VCF Zarr group or Dataset.
 
-    Text of a group is kept in memory as long as it is in use: a million ids need 60 MB.
+    Text that was read from a group is cached as long as it is in use: a million ids need 60 MB.
     """
 
     def __init__(self, data: StorePath | zarr.Group | xr.Dataset) -> None:
@@ -116,7 +116,7 @@ class Variants:
 
     @classmethod
     def of(cls, data: StorePath | xr.Dataset, d: int, where: str) -> Variants:
-        """Create the variants of a source; DataError unless there are d, with known contigs."""
+        """Return the variants in `data`; DataError unless there are d, with valid contigs."""
         variants = cls(data)
         for name in (CONTIG, POSITION, ALLELES, IDS):
             array = variants._find(name)
@@ -140,7 +140,7 @@ class Variants:
 
     @classmethod
     def names_of(cls, data: zarr.Group | xr.Dataset, d: int) -> Names:
-        """Return names and coordinates of d variants; those of a group are read on demand."""
+        """Return names and coordinates of d variants; for a group, they are read on demand."""
         if isinstance(data, xr.Dataset):
             here = cls.of(data, d, "the Dataset")
             return Names(here.names(), here.samples(), here.coords(), dim="variants")
@@ -149,9 +149,10 @@ class Variants:
         return Names(*of_each, stored.key, stored.check, partial(stored.columns, d))
 
     def names(self) -> Array | None:
-        """Return the names of the variants: ids, or "contig:position[:ref:alt]" if missing.
+        """Return the names of the variants: ids, or "contig:position[:ref:alt]" without an id.
 
-        Variants that share an id with others are named by their positions.
+        Variants that share an id are named by their positions, too. The result is None if the data
+        have neither ids nor positions.
         """
         naming = self._naming
         return None if naming is None else self._variant_names(naming)
@@ -166,11 +167,11 @@ class Variants:
         return np.flatnonzero(np.isin(index, np.flatnonzero(are_on_x(text(names)))))
 
     def samples(self) -> Array | None:
-        """Return the ids of the samples, or None."""
+        """Return the ids of the samples (m,); None if they are not stored."""
         return self._text("sample_id")
 
     def coords(self) -> dict[str, Array]:
-        """Return the contigs, positions, ids and alleles of the variants, if they exist."""
+        """Return contigs, positions, ids and alleles of the variants, as far as they are stored."""
         return {name: read() for name, (_, read) in self._readers().items()}
 
     def columns(self, d: int) -> dict[str, Column]:
@@ -181,7 +182,7 @@ class Variants:
         return {name: Column(d, dtype, read) for name, (dtype, read) in readers.items()}
 
     def _readers(self) -> dict[str, tuple[Any, Callable[..., Array]]]:
-        """Return dtype and reader (of all rows or a slice) of each coordinate."""
+        """Return, for each coordinate, its dtype and a function that reads all rows or a slice."""
         text_, alleles = np.dtype(object), self._find(ALLELES)
         readers: dict[str, tuple[Any, Callable[..., Any]]] = {
             CONTIG: (text_, self._contigs),
@@ -194,11 +195,14 @@ class Variants:
         return available
 
     def key(self) -> tuple[Array | None, ...]:
-        """Return arrays for a fingerprint: positions, which are read 100 times as fast as ids."""
+        """Return positions, contigs and sample ids for a fingerprint.
+
+        Ids of variants are not used, because reading them takes 100 times as long.
+        """
         return self.get(POSITION), self.get(CONTIG), self.samples()
 
     def check(self) -> None:
-        """Read the arrays of variant names in parts, to validate them; as text they need 100 MB."""
+        """Read the arrays of variant names, to validate them, in parts, which saves memory."""
         for name in (IDS, POSITION, CONTIG, CONTIGS):
             array = self._find(name)
             if array is not None and not isinstance(array, xr.Variable):
@@ -208,7 +212,7 @@ class Variants:
     def get(
         self, name: str, missing_chunks: MissingChunks = "fill", rows: slice | None = None
     ) -> Array | None:
-        """Return an array, or some rows of it; None if it does not exist."""
+        """Return the array `name`, or some rows of it; None if it does not exist."""
         array = self._find(name)
         if array is None or isinstance(array, xr.Variable):
             return None if array is None else np.asarray(array[rows or slice(None)].values)
@@ -266,7 +270,7 @@ class Variants:
 
     @cached_property
     def _naming(self) -> Naming | None:
-        """Return the naming rule for all variants; None without ids and positions."""
+        """Return the naming rule for all variants; None if there are no ids and no positions."""
         has_places = self._find(CONTIG) is not None and self._find(POSITION) is not None
         ids = self._find(IDS)
         if ids is None:
@@ -297,7 +301,7 @@ class Variants:
 
     @property
     def _repeat_places(self) -> bool:
-        """Whether positions repeat, so that names of variants must contain their alleles."""
+        """Whether positions are repeated, so that names of variants must contain alleles."""
         positions = self._find(POSITION)
         if positions is None or self._find(ALLELES) is None:
             return False
@@ -308,7 +312,7 @@ class Variants:
         return (self._variant_names(naming, rows) for rows in slices(n, STRETCH))
 
     def _variant_names(self, naming: Naming, rows: slice | None = None) -> Array:
-        """Return the names of all variants, or of some rows."""
+        """Return the names of all variants, or of those in `rows`, by a naming rule."""
         if not naming.by_place:
             ids = self._text(IDS, rows)
             assert ids is not None, "they name the variants"
@@ -338,9 +342,10 @@ class Variants:
 
 
 class Naming(NamedTuple):
-    """Rule that names variants: by id, else by position, with alleles if positions repeat.
+    """Rule that names variants: by id, or else by position, with alleles if these are repeated.
 
-    `repeated` are hashes of the ids that several variants have (`repeated_bits`).
+    `repeated` are hashes (`repeated_bits`) of the ids that several variants have; these variants
+    are named by position.
     """
 
     by_id: bool
@@ -350,12 +355,12 @@ class Naming(NamedTuple):
 
 
 def unnamed(ids: Array) -> Mask:
-    """Return the mask of missing ids."""
+    """Return the mask (n,) of missing ids."""
     return np.isin(ids, (".", ""))
 
 
 def _alleles(alleles: Array | None) -> dict[str, Array]:
-    """Return reference alleles, and the comma-separated other alleles of each variant."""
+    """Return the reference allele and the other alleles, separated by commas, of each variant."""
     assert alleles is not None, "they are asked for where there are some"
     columns = [text(column) for column in alleles.T]
     alt = columns[1].copy() if columns[1:] else np.full(len(alleles), "", dtype=object)
@@ -367,9 +372,11 @@ def _alleles(alleles: Array | None) -> dict[str, Array]:
 
 @dataclass(frozen=True, eq=False)
 class FilterColumn:
-    """FILTER of the variants: PASS, another filter, or "." if no filters were applied.
+    """FILTER of d variants: PASS, other filters, or "." if no filters were applied.
 
-    `by_id` is the number of variants for each filter other than PASS; a variant may have several.
+    `passed` is the mask of PASS, `n_failed` the number of variants with other filters, and
+    `n_unset` that of variants with ".". `by_id` is the number of variants with each filter other
+    than PASS; a variant may have several.
     """
 
     passed: Mask  # (d,)
@@ -413,7 +420,10 @@ class FilterColumn:
 
 
 def passing(source: AbstractSource, data: Any, missing_chunks: MissingChunks) -> SubsetSource:
-    """Return the view of a source, opened from `data`, with the variants whose FILTER is PASS."""
+    """Return a view of a source with the variants whose FILTER is PASS.
+
+    `data` is the group or Dataset from which the source was opened.
+    """
     filters = FilterColumn.of(data, source.n_features, missing_chunks)
     if filters is None:
         raise InputError(
@@ -432,7 +442,7 @@ def passing(source: AbstractSource, data: Any, missing_chunks: MissingChunks) ->
 
 
 class Multiallelic(NamedTuple):
-    """Numbers of variants with at least two alternative alleles, and with the allele ``*`` too."""
+    """Numbers of variants with at least two alternative alleles, and of those with one ``*``."""
 
     n: int
     n_spanned: int = 0
@@ -454,7 +464,7 @@ class Multiallelic(NamedTuple):
 
 
 def _stretches(array: zarr.Array[Any]) -> list[slice]:
-    """Return slices of rows of an array; each contains whole chunks."""
+    """Return slices of at least `AT_A_TIME` rows of an array, each of whole chunks."""
     chunk = (array.shards or array.chunks)[0]
     step = chunk * -(-AT_A_TIME // chunk)
     return [slice(start, start + step) for start in range(0, array.shape[0], step)]

@@ -1,10 +1,10 @@
-"""VCF and BCF: decoded once, into VCF Zarr in a folder for temporary files, and read there.
+"""VCF and BCF: decoded once, to VCF Zarr in a temporary folder, and read there.
 
-A VCF has no column of calls that could be read by its number, and rounds of a selection read
-features in any order. So the first process that opens a file reads it once, in bounded memory, and
-writes the arrays that bio2zarr writes (`dhsic.sources.vcz`); everything else is as for VCF Zarr.
-The folder is in ``TMPDIR`` and is removed when the process ends. Workers that do not see it decode
-the file themselves.
+A VCF can only be read from its beginning, but a selection reads features repeatedly and in any
+order. Therefore the first process that opens a file reads it once, in bounded memory, and writes
+the same arrays as bio2zarr (`dhsic.sources.vcz`); everything else is as for VCF Zarr. The folder is
+in ``TMPDIR`` and is removed when the process ends. Workers without access to the folder decode the
+file themselves.
 """
 
 from __future__ import annotations
@@ -82,18 +82,18 @@ def is_vcf(path: str) -> bool:
 
 @dataclass(frozen=True)
 class Decoded:
-    """VCF Zarr of one field of a VCF, in a folder.
+    """Description of one field of a VCF that is decoded to VCF Zarr in a folder.
 
     Attributes
     ----------
     path : Path
         The VCF.
     stamp : tuple of int
-        Its size and time of modification.
+        Size and time of modification of the VCF.
     name : str
-        Field of FORMAT.
+        Field of FORMAT that is decoded.
     has_dosages : bool
-        Whether its first variant has DS.
+        Whether the first variant of the VCF has DS.
     folder : Path
     """
 
@@ -105,12 +105,12 @@ class Decoded:
 
     @property
     def variable(self) -> str:
-        """Array of VCF Zarr with the calls."""
+        """Name of the array of VCF Zarr with the calls."""
         return FIELDS[self.name]
 
     @property
     def hint(self) -> str:
-        """Advice if the file has dosages and its rounded calls are read; "" if not."""
+        """Advice if rounded calls are read although the file has dosages; otherwise ""."""
         if self.name != "GT" or not self.has_dosages:
             return ""
         return (
@@ -119,7 +119,7 @@ class Decoded:
         )
 
     def decode(self) -> None:
-        """Write the store, unless this machine has it.
+        """Write the store, unless it exists on this machine.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class Decoded:
 
 
 class DecodedStore(FolderStore):
-    """Zarr store of a decoded VCF; a process that does not see its folder decodes the VCF."""
+    """Zarr store of a decoded VCF; a process without access to its folder decodes the VCF again."""
 
     def __init__(self, decoded: Decoded) -> None:
         decoded.decode()
@@ -183,12 +183,12 @@ def stamp_of(path: Path) -> tuple[int, int]:
 
 @cache
 def _folder(pid: int) -> TemporaryDirectory[str]:  # noqa: ARG001  # each process has its own
-    """Create a folder that is removed when this process ends."""
+    """Create a temporary folder, once per process, that is removed when the process ends."""
     return TemporaryDirectory(prefix="dhsic-decoded-", ignore_cleanup_errors=True)
 
 
 def decoded_store(path: str) -> DecodedStore:
-    """Return the store of a VCF that this process decoded last; otherwise decode it."""
+    """Return the store of the field of a VCF that this process decoded last, or decode the VCF."""
     place = Path(path).absolute()
     found = _decoded.get((os.getpid(), str(place), ""))
     is_same = found is not None and place.is_file() and found.stamp == stamp_of(place)
@@ -196,14 +196,15 @@ def decoded_store(path: str) -> DecodedStore:
 
 
 def decoded_vcf(path: str, variable: str | None = None) -> DecodedStore:
-    """Return the store of one field of a VCF, which is decoded if this process has not.
+    """Return the store of one field of a VCF, after decoding it if this process has not done so.
 
-    `variable` is a field of FORMAT, or its array; None: the first of `FIELDS` that the file has.
+    `variable` is a field of FORMAT, or the name of its array; by default, the first of `FIELDS`
+    that the file has.
 
     Raises
     ------
     InputError
-        There is no file, no sample or no such field, or cyvcf2 is not installed.
+        The file does not exist, has no samples or no such field, or cyvcf2 is not installed.
     DataError
         The file is damaged.
     """
@@ -229,9 +230,9 @@ def decoded_vcf(path: str, variable: str | None = None) -> DecodedStore:
 
 
 def _field_of(path: Path, variable: str | None) -> tuple[str, bool]:
-    """Choose the field of FORMAT to read; return it, and whether the first variant has DS.
+    """Return the field of FORMAT to read, and whether the first variant has DS.
 
-    InputError if the file does not have the field.
+    InputError is raised if the file does not have the field.
     """
     file = _opened(path)
     fields = _ids(file, "FORMAT")
@@ -254,9 +255,10 @@ def _field_of(path: Path, variable: str | None) -> tuple[str, bool]:
 
 
 def _without_calls(path: Path, what: str, fields: Iterable[str]) -> InputError:
-    """Create the error for a VCF without the calls that are to be read; `fields` are those it has.
+    """Return the error for a VCF without the calls that were requested.
 
-    `what` says what the file does not have.
+    `what` is the object of "has", such as "no field 'GT' that is read"; `fields` are the fields of
+    FORMAT that the file has.
     """
     has = sorted(fields)
     known = [name for name in FIELDS if name in has]
@@ -277,7 +279,7 @@ def _without_calls(path: Path, what: str, fields: Iterable[str]) -> InputError:
 
 
 def _ids(file: Any, kind: str) -> dict[str, dict[str, Any]]:
-    """Return the entries of a kind in the header of a VCF, by ID."""
+    """Return the header entries of a kind (FORMAT, INFO) in a VCF, by ID."""
     entries = (entry.info() for entry in file.header_iter() if entry.type == kind)
     return {entry["ID"]: entry for entry in entries}
 
@@ -303,7 +305,7 @@ def _opened(path: Path) -> Any:
 
 
 def _check_end(path: Path) -> None:
-    """Raise DataError for a file of bgzip without the block that ends it."""
+    """Raise DataError for a bgzip file that lacks the block with which such files end."""
     with path.open("rb") as file:
         head = file.read(14)
         if not (head.startswith(GZIP) and head[12:14] == BGZIP_MARK):
@@ -318,7 +320,7 @@ def _check_end(path: Path) -> None:
 
 
 def genotype_dosages(alleles: Array) -> Float:
-    """Return the dosages (m,) of genotype calls (m, 2); NaN if an allele is missing.
+    """Return the dosages (m,) float32 of genotype calls (m, 2); NaN if an allele is missing.
 
     >>> genotype_dosages(np.array([[0, 2], [1, NO_COPY], [1, MISSING]])).tolist()
     [1.0, 2.0, nan]
@@ -331,7 +333,7 @@ def genotype_dosages(alleles: Array) -> Float:
 
 @dataclass
 class Columns:
-    """Facts about the variants of one part of a VCF."""
+    """Annotations of the variants in one part of a VCF, one element per variant."""
 
     contigs: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
@@ -343,7 +345,7 @@ class Columns:
 
 
 class Writer:
-    """Writes one field of a VCF as VCF Zarr, a part of the variants after the other."""
+    """Writes one field of a VCF as VCF Zarr, in parts of the variants."""
 
     def __init__(self, path: Path, name: str, folder: Path) -> None:
         self.path, self.name, self.folder = path, name, folder
@@ -372,7 +374,7 @@ class Writer:
         self.other_fields = set[str]()  # fields of FORMAT of these variants
 
     def write(self) -> None:
-        """Decode the whole file."""
+        """Decode the whole file, and write it as VCF Zarr."""
         dtype = np.dtype(np.int8 if self.is_genotype else np.float32)
         m = len(self.samples)
         bytes_per_call = dtype.itemsize * (DIPLOID if self.is_genotype else 1)
@@ -397,7 +399,7 @@ class Writer:
         self._tell()
 
     def _tell_lacking(self, n: int) -> None:
-        """Warn of variants, of n, that do not have the field; InputError if none has it."""
+        """Warn if some of n variants do not have the field; InputError if none has it."""
         if not self.n_without_values:
             return
         names = " nor ".join(dict.fromkeys([self.name, "GT"]))
@@ -413,7 +415,7 @@ class Writer:
         )
 
     def _tell(self) -> None:
-        """Warn of calls that are read as missing, and of dosages that rest on an assumption."""
+        """Warn of calls that are read as missing, and of dosages that depend on an assumption."""
         if self.n_without_reads:
             warn(
                 f"{self.path} has {self.n_without_reads:,} reference calls (0/0) without a single "
@@ -448,7 +450,7 @@ class Writer:
             n += 1
 
     def _next(self, n: int) -> Any:
-        """Return the variant after n others; None at the end."""
+        """Return the next record, after n others; None at the end of the file."""
         try:
             return next(self.file)
         except StopIteration:
@@ -460,10 +462,10 @@ class Writer:
             ) from error
 
     def _declare(self, contig: str) -> set[str]:
-        """Open the file again, and declare all of its contigs; return them.
+        """Open the file again, add all of its contigs to the header, and return them.
 
-        The first variant on a contig that the header does not declare is returned by cyvcf2 even
-        if it is damaged, and reading its alleles may end the process.
+        If a contig is not in the header, cyvcf2 returns the first variant on it even if the record
+        is damaged, and then reading its alleles may crash the process.
         """
         contigs = {contig: None}
         with suppress(Exception):  # of damage, which the second reading finds
@@ -475,7 +477,7 @@ class Writer:
         return {*contigs}
 
     def _add(self, record: Any, columns: Columns) -> None:
-        """Add the facts about a variant."""
+        """Add the annotations of a variant to `columns`."""
         columns.contigs.append(self.contigs.setdefault(record.CHROM, len(self.contigs)))
         columns.positions.append(record.POS)
         columns.ids.append(record.ID or ".")
@@ -528,9 +530,9 @@ class Writer:
         self.other_fields |= {*record.FORMAT}
 
     def _supported(self, record: Any, alleles: Array) -> Array:
-        """Return alleles (m, p), with reference calls that no read supports as missing.
+        """Return alleles (m, p) in which reference calls that no read supports are missing.
 
-        See `unsupported_calls`; calls of imputed variants (DS or GP) remain.
+        See `unsupported_calls`. Calls of imputed variants (DS or GP) are not changed.
         """
         reads, quality = record.format(READS), record.format(CALL_QUALITY)
         are_numbers = all(each is None or each.dtype.kind in "iuf" for each in (reads, quality))
@@ -543,7 +545,7 @@ class Writer:
         return np.where(no_call[:, None] & (alleles == 0), MISSING, alleles)
 
     def _dosages(self, record: Any, number: int) -> Float:
-        """Return the dosages (m,) of all alleles but REF, from DS or GP; NaN where these lack."""
+        """Return the dosages (m,) of all alleles but REF, from DS or GP; NaN where absent."""
         values = record.format(self.name)
         if values is None:
             return np.full(self.shape, np.nan, np.float32)
@@ -572,7 +574,7 @@ class Writer:
         )
 
     def _arrays(self, columns: Columns) -> dict[str, Array]:
-        """Return facts about some variants as arrays of VCF Zarr."""
+        """Return annotations of some variants as arrays of VCF Zarr, by name."""
         return {
             CONTIG: np.array(columns.contigs, dtype=np.int32),
             POSITION: np.array(columns.positions, dtype=np.int32),
@@ -584,7 +586,7 @@ class Writer:
         }
 
     def _append(self, parts: dict[str, Array], n_done: int) -> None:
-        """Append values of some variants to arrays of the store, after `n_done` others."""
+        """Append the values of some variants to arrays of the store, after `n_done` variants."""
         if self.group is None:
             self.folder.mkdir(parents=True)
             self.group = zarr.create_group(self.folder, zarr_format=3)
@@ -599,7 +601,7 @@ class Writer:
             array[(slice(n_done, None), *(slice(0, n) for n in after))] = part
 
     def _create(self, name: str, part: Array) -> Any:
-        """Create an array for values like those of its first part."""
+        """Create an empty array of the store for values like its first part."""
         dims = {self.array: self.dims, ALLELES: ("variants", "alleles")}
         is_calls = name == self.array
         return create_array(
@@ -634,7 +636,7 @@ class Writer:
         return {f"variant_{name}": np.array(values, dtype) for (name, dtype), values in each}
 
     def _finish(self) -> None:
-        """Write the names of samples, contigs and filters."""
+        """Write the names of samples, contigs and filters, and close the VCF."""
         names = {
             "sample_id": (self.samples, "samples"),
             CONTIGS: (list(self.contigs), "contigs"),

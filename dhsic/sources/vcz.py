@@ -59,7 +59,8 @@ class Calls:
     allowed if it has one element. A mask (``call_dosage_mask``) is applied.
 
     `chunked` is the stored array, and `n_alleles` the maximum number of alleles of a variant, if
-    known. `mask` marks missing calls, and `variants` has their positions.
+    known. `mask` is the stored mask of missing calls, and `variants` are the annotations, such as
+    contigs and positions.
     """
 
     chunked: ChunkedArray
@@ -73,8 +74,8 @@ class Calls:
     def haploid_by_contig(self) -> dict[str, int]:
         """Number of samples with one copy of a contig of which other samples have more, by contig.
 
-        They have a haploid call at the variant in the middle of the contig, or are males according
-        to their calls on X, see `homozygous_males`. Autosomes are not examined.
+        Such samples have a haploid call at the variant in the middle of the contig, or are males
+        according to their calls on X, see `homozygous_males`. Autosomes are not examined.
         """
         haploid: dict[str, int] = {}
         for name, at in self._sex_contigs.items():
@@ -89,7 +90,7 @@ class Calls:
 
     @cached_property
     def _sex_contigs(self) -> dict[str, Index]:
-        """Positions of the features of each contig that is not an autosome."""
+        """Positions of the features on each contig that is not an autosome, by contig."""
         contigs = None if self.variants is None else self.variants.get(CONTIG)
         names = None if self.variants is None else self.variants.get(CONTIGS)
         is_known = contigs is not None and names is not None and contigs.dtype.kind in "iu"
@@ -105,7 +106,7 @@ class Calls:
 
     @cached_property
     def sex_linked_features(self) -> Index:
-        """Ascending positions of features of contigs that are not autosomes."""
+        """Ascending positions of the features on contigs that are not autosomes."""
         each = [*self._sex_contigs.values()]
         return np.sort(np.concatenate(each)) if each else np.empty(0, dtype=np.int64)
 
@@ -113,7 +114,7 @@ class Calls:
     def haploid_only_features(self) -> Index:
         """Ascending positions of features on contigs on which all stored calls are haploid.
 
-        Only the variant in the middle of each contig is examined; autosomes are not.
+        Only the variant in the middle of each contig is examined. Autosomes are not examined.
         """
         each = []
         for at in self._sex_contigs.values():
@@ -129,20 +130,20 @@ class Calls:
 
     @cached_property
     def haploid_features(self) -> Index:
-        """Ascending positions of features with haploid calls, see `AbstractSource`."""
+        """Ascending positions of features that are haploid in only some samples."""
         each = [self._sex_contigs[name] for name in self.haploid_by_contig]
         return np.sort(np.concatenate(each)) if each else np.empty(0, dtype=np.int64)
 
     @property
     def homozygous_males(self) -> Mask:
-        """Males whose one copy of X is written as two, (m,), see `dhsic.sources.males`."""
+        """Mask (m,) of males whose single copy of X is written as two (`dhsic.sources.males`)."""
         return self._copies_by_calls.males
 
     @cached_property
     def _copies_by_calls(self) -> CopiesOfX:
         """Males, inferred from their few heterozygous calls on X, see `males_by_calls`.
 
-        There are none if the store has no X, or haploid calls on it.
+        There are no such males if the store has no X, or haploid calls on X.
         """
         m = self.chunked.n_samples
         counts, none = np.zeros(m), CopiesOfX(np.zeros(m, dtype=bool), are_clear=True)
@@ -165,7 +166,7 @@ class Calls:
 
     @cached_property
     def males(self) -> Mask:
-        """Mask (m,) of the males: samples with only haploid calls at the variants examined on X."""
+        """Mask (m,) of the males: samples with only haploid calls at some variants on X."""
         at = next((self._sex_contigs[c] for c in self.haploid_by_contig if self._is_x(c)), None)
         if at is None or self.homozygous_males.any():
             return self.homozygous_males
@@ -178,10 +179,10 @@ class Calls:
         return males & ~females
 
     def by_sex(self, genotypes: Array, rows: Index | None) -> Array:
-        """Return calls (c, n, ploidy) on X, with one copy for males whose copy is written twice.
+        """Return calls (c, n, ploidy) on X in which calls of `homozygous_males` are haploid.
 
         Heterozygous calls of these males become missing. Calls that are stored as haploid are
-        unchanged. `rows` are the samples (None: all).
+        unchanged. `rows` (n,) are the samples; None for all.
         """
         males = self.homozygous_males if rows is None else self.homozygous_males[rows]
         if not males.any():
@@ -196,7 +197,7 @@ class Calls:
 
     @staticmethod
     def copies(genotypes: Array) -> Array:
-        """Return the number of copies in calls (..., ploidy), int8; 0 if one of them is missing."""
+        """Return the number of copies in each call (..., ploidy); 0 if an allele is missing."""
         there = np.where((genotypes == MISSING).any(axis=-1), 0, 1)
         return np.asarray((genotypes != NO_COPY).sum(axis=-1) * there).astype(np.int8)
 
@@ -215,12 +216,12 @@ class Calls:
 
     @property
     def dtype(self) -> Any:
-        """Dtype of the numbers."""
+        """Dtype of the numbers (dosages) that `numbers` returns."""
         return np.dtype(np.int8) if self.is_genotype else self.chunked.dtype
 
     @property
     def missing_code(self) -> int | None:
-        """-1, or, for unsigned numbers with a mask of missing values, the largest value."""
+        """Missing code of the numbers: -1, the largest value if unsigned with a mask, or None."""
         if self.dtype.kind == "b" and self.mask is not None:
             raise InputError(
                 f"{self.mask.label} marks missing values of booleans, which cannot be "
@@ -277,9 +278,9 @@ class Calls:
 
 
 class CallSource(ZarrSource):
-    """Genotypes, dosages or other calls (variants, samples, ...) of a VCF Zarr store.
+    """Source of genotypes, dosages or other calls (variants, samples, ...) in VCF Zarr.
 
-    `calls` converts stored calls to numbers.
+    `calls` is the rule that converts stored calls to numbers.
     """
 
     def __init__(self, chunked: ChunkedArray, names: Names, calls: Calls) -> None:
@@ -365,28 +366,28 @@ def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> CallSo
 
 
 def _packing_of(array: zarr.Array[Any]) -> Packing | None:
-    """Return the packing of call values; None for integers whose code is below 0."""
+    """Return the packing of call values; None for integers whose only missing code is negative."""
     attributes = declared(array)
     code = code_among(attributes, array.dtype)
     return Packing.of(attributes, array.dtype, keeps_code=code is None or code < 0)
 
 
 def holds_calls(array: zarr.Array[Any]) -> bool:
-    """Whether an array is a variable of calls."""
+    """Whether an array contains calls, by its name (call_...) and its dimensions."""
     dims = dimension_names(array)
     is_declared = dims is None or set(dims[:2]) == {"variants", "samples"}
     return array.basename.startswith("call_") and array.ndim >= 2 and is_declared
 
 
 def is_genotype(array: zarr.Array[Any]) -> bool:
-    """Whether an array lists alleles per chromosome copy."""
+    """Whether an array contains genotypes: allele indices per chromosome copy."""
     dims = dimension_names(array)
     is_genotype = array.basename == "call_genotype" if dims is None else dims[-1] == "ploidy"
     return array.ndim == 3 and is_genotype
 
 
 def _variants_axis(array: zarr.Array[Any], label: str, *, is_genotype: bool) -> int:
-    """Return the axis of the variants: by dimension name if there are names, else the first."""
+    """Return the axis of the variants, from the dimension names; axis 0 without names."""
     dims = dimension_names(array)
     dim_names = dims or ("variants", "samples")
     if array.ndim < 2 or set(dim_names[:2]) != {"variants", "samples"}:
@@ -405,11 +406,11 @@ def _variants_axis(array: zarr.Array[Any], label: str, *, is_genotype: bool) -> 
 
 
 def unsupported_calls(alleles: Array, reads: Array, quality: Array | None) -> Mask:
-    """Return the mask (..., m) of reference calls, of alleles (..., m, ploidy), without a read.
+    """Return the mask (..., m) of reference calls that no read supports.
 
-    GATK GenotypeGVCFs 4.2.3 to 4.5 writes 0/0 with DP and GQ 0 where nothing was called. Calls of
-    positive GQ are no such calls, nor are those of a variant whose other calls mostly have no reads
-    either, because their reads were not counted.
+    GATK GenotypeGVCFs 4.2.3 to 4.5 writes 0/0 with DP and GQ 0 where nothing was called. A call
+    with positive GQ is not marked. Neither are calls of a variant if most calls of other alleles
+    have no reads either, because then reads were not counted.
 
     Parameters
     ----------
@@ -437,9 +438,9 @@ def unsupported_calls(alleles: Array, reads: Array, quality: Array | None) -> Ma
 def fold(genotypes: Array, policy: PloidyPolicy) -> Array:
     """Convert allele indices (..., ploidy) to dosages (...), int8, -1 if missing.
 
-    A call is missing if one of its alleles is missing, or if it has no copy. Calls of lower ploidy
-    count their own alleles, or are scaled to the full ploidy (rounded half to even), according to
-    `policy`.
+    A call is missing if one of its alleles is missing, or if it has no copy. According to `policy`,
+    the dosage of a call of lower ploidy is the number of its alternative alleles, or this number
+    scaled to the full ploidy (rounded half to even).
     """
     if genotypes.dtype == np.int8 and genotypes.shape[-1] == 2:
         # Pairs of 0 and 1 are added; other pairs are looked up in a table of all 65,536.

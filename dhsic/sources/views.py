@@ -1,8 +1,9 @@
 """Views of a source: subsets of features, and recoded, checked or permuted values.
 
-Every feature has a checksum of its stored values, in the order of the samples that are used. It
-does not depend on chunks, compression, blocks, or the machine that reads the feature. Checksums
-therefore detect any change of values since they were read, and show which features changed.
+Every feature has a checksum of its stored values, in the order of the samples that are used. The
+checksum does not depend on chunks, compression, blocks, or the machine that reads the feature.
+Checksums therefore detect changes of values since they were first read, and show which features
+changed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ MOST_NAMED = 3
 
 
 class AbstractView(AbstractSource):
-    """Source that delegates to another one, `base`, unless a subclass overrides it."""
+    """Source whose methods call those of another one, `base`, unless a subclass overrides them."""
 
     def __init__(self, base: AbstractSource) -> None:
         self.base = base
@@ -111,10 +112,10 @@ class AbstractView(AbstractSource):
 
 
 class SubsetSource(AbstractView):
-    """Subset of the `features` (ascending) of another source, renumbered, without a copy.
+    """View of some `features` (ascending positions) of another source, renumbered from 0.
 
-    A block contains the selected features of one block of the other source. Features that lie
-    between them are read too.
+    A block contains the selected features of one block of the other source. Features between them
+    are read from storage, too.
     """
 
     features: Index
@@ -223,14 +224,14 @@ class SubsetSource(AbstractView):
 
 
 def whole_of(source: AbstractSource) -> AbstractSource:
-    """Return the source that reads the store itself, with all its features."""
+    """Return the source beneath all views, which has all features of the store."""
     while isinstance(source, AbstractView):
         source = source.base
     return source
 
 
 def described(source: AbstractSource) -> Mapping[str, Column]:
-    """Return the annotations of features as columns, by name; the feature names are ``feature``."""
+    """Return coordinates and names (key ``feature``) of the features as columns."""
     columns = source.feature_columns()
     if columns is not None:
         return columns
@@ -244,7 +245,7 @@ def described(source: AbstractSource) -> Mapping[str, Column]:
 
 
 def stored_positions(source: AbstractSource) -> Index:
-    """Return the positions in the store of the features of a source, (d,)."""
+    """Return the position in the store of each feature of a source, (d,)."""
     return source.of_features(np.arange(source.n_features + source.n_features_filtered))
 
 
@@ -253,7 +254,7 @@ def _of(base: AbstractSource, features: Any) -> SubsetSource:
 
 
 class ScaledSource(AbstractView):
-    """Source with the `scaling` of its features (of type `Scaling`)."""
+    """View of a source that has the `Scaling` of its features, for `scaling_of`."""
 
     def __init__(self, base: AbstractSource, scaling: Any) -> None:
         super().__init__(base)
@@ -267,9 +268,10 @@ class ScaledSource(AbstractView):
 
 
 class RecodedSource(AbstractView):
-    """Source in which some `codes` are missing: NaN in floats; in integers, all become one code.
+    """View in which values equal to one of `codes` are missing.
 
-    This code is `code`, or the missing code of `base`, or the first of `codes`.
+    In floats they become NaN, and in integers they become the missing code of the view: `code`, or
+    else the missing code of `base`, or else the first of `codes`.
     """
 
     def __init__(
@@ -291,11 +293,12 @@ class RecodedSource(AbstractView):
 
 
 def checksums(raw: Array) -> Index:
-    """Return the checksum of every feature of stored values (c, m), (c,) int64, at 5 to 10 GB/s.
+    """Return the checksums (c,) int64 of features with stored values (c, m), at 5 to 10 GB/s.
 
-    It is ``sum_i a_i (x_i xor (x_i >> 32)) mod 2^64`` over 64-bit words x_i, with odd random a_i.
-    Any change of a single word is detected; changes of several words are missed with a probability
-    of at most 2^-32. Unlike in a sum, a permutation of words is detected.
+    The checksum is ``sum_i a_i (x_i xor (x_i >> 32)) mod 2^64`` over the 64-bit words x_i of a
+    feature, with random odd numbers a_i. Any change of a single word is detected; changes of
+    several words are missed with a probability of at most 2^-32. Unlike a plain sum, the checksum
+    also detects permutations of words.
 
     Examples
     --------
@@ -324,15 +327,15 @@ def checksums(raw: Array) -> Index:
 
 @lru_cache(maxsize=4)
 def _weights(n: int) -> Array:
-    """Return n odd 64-bit numbers, the same on all machines, because the generator is stable."""
+    """Return n random odd 64-bit numbers, the same on all machines and in all versions."""
     drawn = np.asarray(np.random.PCG64(0).random_raw(n), dtype=np.uint64)
     return drawn | np.uint64(1)
 
 
 class ChecksummedSource(AbstractView):
-    """Source that compares every read with the checksums of the first pass.
+    """View that compares the values of every read with the checksums of the first pass.
 
-    `checksums` (d,) are those of all features over `rows`, the samples that were used.
+    `checksums` (d,) are those of all features, over the samples `rows` (None: all).
     """
 
     def __init__(self, base: AbstractSource, checksums: Index, rows: Index | None) -> None:
@@ -341,7 +344,7 @@ class ChecksummedSource(AbstractView):
 
     @staticmethod
     def over(source: AbstractSource, checksums: Index, rows: Index | None) -> AbstractSource:
-        """Return the source with checksums; unchanged if it has some, or is in memory."""
+        """Return a view with checksums; sources in memory or with checksums are unchanged."""
         if source.in_memory or isinstance(source, ChecksummedSource):
             return source
         return ChecksummedSource(source, checksums, rows)
@@ -376,7 +379,7 @@ class ChecksummedSource(AbstractView):
 
 
 def describe_features(features: Index) -> str:
-    """Describe features (ascending positions) briefly.
+    """Return a short text with the number and ascending positions of features.
 
     >>> describe_features(np.array([3, 4, 5, 9]))
     '4 features (3 to 5, 9)'
@@ -393,14 +396,14 @@ def describe_features(features: Index) -> str:
 
 
 class ShadowedSource(AbstractView):
-    """The features of a source and their shadows: `n_copies` permuted copies, drawn with a seed.
+    """The features of a source, followed by `n_copies` copies with permuted samples (shadows).
 
-    A shadow has the values of its feature, but does not depend on the labels. In a copy, all
-    features have the same permutation, so dependences between features are preserved in their
-    shadows.
+    A shadow has the values of its feature, but does not depend on the labels. All features of a
+    copy have the same permutation, which is drawn with `seed`, so that dependences between features
+    are preserved between their shadows.
 
-    The samples `rows` are permuted; by default all. Features have no names. Blocks are those of the
-    source, once for each copy.
+    Only the samples `rows` are permuted; by default all. Features have no names. Blocks are those
+    of the source, once for the features and once for each copy.
     """
 
     def __init__(
@@ -459,8 +462,8 @@ class ShadowedSource(AbstractView):
 def packed(positions: Index) -> Any:
     """Compress ascending positions (n,) int64 for transfer; return other arrays unchanged.
 
-    A contiguous run becomes its two ends; other positions become a compressed bit mask over their
-    range, up to 64 times smaller than the positions.
+    Contiguous positions become the two ends of their range. Other positions become a compressed bit
+    mask over their range, up to 64 times smaller than the positions.
 
     Examples
     --------

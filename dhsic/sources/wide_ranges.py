@@ -1,12 +1,12 @@
-"""Features with a value so far from the others that scaling makes all other values equal.
+"""Features with a value so far from the others that all other values become equal by scaling.
 
 Tests by ranks sort centred values. If one value of a feature is 1e20, its mean is about 1e18, and
-subtracting the mean rounds the differences of all other values away. Gaps between values show such
-features, and tests use the ranks of their stored values.
+the differences between all other values are lost to rounding when the mean is subtracted. Such
+features are recognised by the gaps between values, and tests use the ranks of their stored values.
 
-Scores of values, such as HSIC of standardised features, cannot use ranks, so a warning names these
-features. They are found by their moments: the mean fourth power of a feature with two distinct
-values follows from its largest value.
+Scores that use values, such as HSIC of standardised features, cannot use ranks, so a warning names
+these features. They are recognised by their moments: if a feature has only two distinct values, its
+mean fourth power follows from its largest value.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ MOST_NAMED = 3
 
 
 def with_order(Z: Float, raw: Array, mask: Mask | None, scaling: Any) -> Float:
-    """Restore the order of the stored values in features whose scaled values have lost it.
+    """Return Z, in which features whose scaled values have lost their order contain scaled ranks.
 
     Parameters
     ----------
     Z : (c, m) float64
-        Scaled values; the features that lose the order of their values are replaced in place.
+        Scaled values; such features are replaced in place by the scaled ranks of stored values.
     raw : (c, m)
         Stored values.
     mask : (c, m) bool or None
@@ -55,7 +55,10 @@ def with_order(Z: Float, raw: Array, mask: Mask | None, scaling: Any) -> Float:
 
 
 def _without_resolution(raw: Array, scaling: Any) -> Index:
-    """Find features, of stored values (c, m), whose gaps are too small for their largest value."""
+    """Return the features, with stored values (c, m), that lose their order by scaling.
+
+    Their gaps between values are too small in comparison with the largest value.
+    """
     values = raw[:, :: -(-raw.shape[1] // PROBE)].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         gaps = np.diff(np.sort(values, axis=1), axis=1)
@@ -67,7 +70,7 @@ def _without_resolution(raw: Array, scaling: Any) -> Index:
 
 
 def warn_of_spikes(scaling: Any, n_samples: int, names_of: Callable[[], Array | None]) -> None:
-    """Warn of features in which a few values are so far away that all others are nearly equal.
+    """Warn of features with values so far away that all others are nearly equal after scaling.
 
     Parameters
     ----------

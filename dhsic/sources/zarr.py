@@ -1,13 +1,13 @@
-"""Matrices in Zarr: one array of a store, read in whole chunks along the features, and written.
+"""Matrices in Zarr: reading of one array in whole chunks along the features, and writing.
 
 Zarr silently replaces an absent chunk by fill values: a deleted file of genotypes becomes zeros,
 which are genotypes too. Here every chunk is read through the method `get` of a store in which
-absent chunks are errors (`stores`). Nothing is listed or requested twice, and a chunk cannot vanish
+absent chunks are errors (`stores`). This needs no additional requests, and a chunk cannot vanish
 between a check and the read.
 
 The default codecs of Zarr do not detect most bit flips. In every array that dhsic writes, the last
-codec is therefore crc32c, every chunk is written (an absent chunk is lost and not empty), and the
-fill value is outside the domain: -1 for integers, NaN for floats.
+codec is therefore crc32c; every chunk is written, so that an absent chunk must have been lost; and
+the fill value is outside the domain: -1 for integers, NaN for floats.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def create_array(
 
     Elements are integers, floats, or `str` for text of any length. `dims` become `dimension_names`
     in format 3 and `_ARRAY_DIMENSIONS` in format 2. The default `fill_value` is outside the domain:
-    -1 for integers, NaN for floats. The codec lz4 is for arrays that are soon read again: on noise
-    it is ten times as fast.
+    -1 for integers, NaN for floats. The codec lz4 is for arrays that are soon read again: on random
+    data it is ten times as fast.
     """
     kind, itemsize = ("T", 1) if dtype is str else (np.dtype(dtype).kind, np.dtype(dtype).itemsize)
     options: dict[str, Any] = {
@@ -112,9 +112,9 @@ def create_array(
 def write_array(
     group: zarr.Group, name: str, values: Any, dims: tuple[str, ...], chunk: int = 65536
 ) -> None:
-    """Write a whole small array, in chunks of `chunk` elements of its first dimension.
+    """Write a small array completely, in chunks of `chunk` elements of its first dimension.
 
-    Text is passed as an object array.
+    Text must be an object array.
     """
     dtype = str if values.dtype == object else values.dtype
     chunks = (*(min(chunk, n) for n in values.shape[:1]), *values.shape[1:])
@@ -132,16 +132,19 @@ ONE_CHUNK_SAMPLES, MANY_SAMPLES = 250_000, 10_000
 
 
 def good_chunks(n_features: int, n_samples: int, value_bytes: int) -> tuple[int, int]:
-    """Return the features and samples per chunk: 4 to 16 MiB, with all samples unless too many."""
+    """Return the numbers of features and samples per chunk, for chunks of 4 to 16 MiB.
+
+    A chunk has all samples if there are at most `ONE_CHUNK_SAMPLES`.
+    """
     samples = n_samples if n_samples <= ONE_CHUNK_SAMPLES else MANY_SAMPLES
     return chunk_width(n_features, samples * value_bytes), samples
 
 
 def chunk_width(n_features: int, bytes_per_feature: int) -> int:
-    """Choose the number of features per chunk: a power of two, for chunks of 4 to 16 MiB.
+    """Return the number of features per chunk: a power of two, for chunks of 4 to 16 MiB.
 
-    Reading per core is fastest from 2 MiB on. A small matrix has smaller chunks, at least eight of
-    them, so that several cores can read it. They have at least 256 features.
+    Reading per core is fastest from 2 MiB on. A small matrix has smaller chunks, at least eight, so
+    that several cores can read it. Such chunks have at least 256 features.
     """
     least = -(-4 * 2**20 // bytes_per_feature)
     width = 1 << (least - 1).bit_length()
@@ -151,9 +154,9 @@ def chunk_width(n_features: int, bytes_per_feature: int) -> int:
 
 @contextmanager
 def written_aside(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Yield a temporary path for a store; rename it to `path` if the block succeeds.
+    """Yield a temporary path for a store, which is renamed to `path` if the with block succeeds.
 
-    A process that is killed leaves `path` unchanged.
+    If the process is killed, `path` remains unchanged.
     """
     check_free(path, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
