@@ -49,6 +49,8 @@ def record_scales(raw: Array, mask: Mask | None, most: Array, least: Array, ends
     is the number of samples with the largest value, and `mean` the step of the scale. If there are
     values less than `STEPS` steps below the largest, `n` is 0, because it is not a code.
     """
+    if raw.dtype.kind == "b":
+        return
     is_open = (ends["kind"] == NONE) | ((ends["kind"] == ZEROS) & (ends["n"] == 0))
     in_range = (least >= FIRST[0]) & (least <= FIRST[-1]) & (most <= HIGHEST)
     shortest = STEPS if raw.dtype.kind == "f" else STEPS + SHORTEST - 1  # genotypes are shorter
