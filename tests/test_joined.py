@@ -904,3 +904,20 @@ def test_intersect_samples_is_an_option(here, tmp_path):
     options = ("--labels", "labels.csv", "--target", "y", "--method", "linear", "-n", 3)
     said = told(run("select", *paths, *options, "--intersect-samples", "--threads", 2))
     assert "38 samples are in all 5 files" in said
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_person_whom_one_file_lacks_is_told_beside_a_table_of_labels(here, tmp_path):
+    """Not by the number of labels, which are matched by name."""
+    few = np.delete(np.arange(M), 5)
+    write_plink(tmp_path / "data/chr2", X[few][:, PER : 2 * PER], samples=[SAMPLES[i] for i in few])
+    fam, bim = tmp_path / "data/chr2.fam", tmp_path / "data/chr2.bim"
+    fam.write_text(re.sub(r"(?m) \d -9$", " 0 -9", fam.read_text()))  # sex unknown
+    bim.write_text(re.sub(r"(?m)^\d+\t(\w+)", r"2\t\1_of_2", bim.read_text()))
+    for n in (M, M - 1):
+        pd.DataFrame({"IID": SAMPLES[:n], "y": Y[:n]}).to_csv("y.tsv", sep="\t", index=False)
+        words = ("test", "data/chr*.bed", "--labels", "y.tsv", "--target", "y", "--drop-missing")
+        said = told(run(*words, code=2))
+        assert "chr2.bed does not have the same samples" in said
+        option = re.search(r"(--intersect-samples)", said)[1]
+        assert f"{M - 1 - (n < M)} real values" in told(run(*words, option))

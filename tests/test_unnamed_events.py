@@ -50,6 +50,25 @@ def test_times_without_events_are_told_and_the_option_works(command):
 
 
 @pytest.mark.filterwarnings("default")
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_events_among_the_features_are_told(suffix):
+    """The first feature would be the event itself."""
+    frame = X.join(Y[["OS_days"]]).assign(died=(Y.vital_status == "Dead").astype(int))
+    frame.to_csv("t.csv")
+    frame.to_parquet("t.parquet")
+    for command in ("select", "test"):
+        words = (command, f"t.{suffix}", "--target", "OS_days", "-n", 2)
+        said = " ".join(run(*words).stderr.split())
+        assert "'OS_days' looks like times to an event, and 'died' tells whether" in said
+        found = run(*words, *re.search(r"pass (--event died)\.", said)[1].split())
+        assert "censored" in found.stderr
+        assert "died" not in found.stdout
+    with pytest.warns(UserWarning, match="'died' tells whether"):
+        dhsic.test_features(f"t.{suffix}", "OS_days")
+
+
+@pytest.mark.filterwarnings("default")
 def test_events_among_the_targets_are_told():
     assert HINT in told("select", "--target", "OS_days", "--target", "vital_status")
     assert HINT in told("select", "--target", "OS_days", "--target", "vital_status", "--per-target")

@@ -31,7 +31,7 @@ from dhsic.cli.options import split_columns
 from dhsic.cli.shared_columns import check_shared_columns
 from dhsic.errors import InputError, warn
 from dhsic.joins.blocks import names_of_blocks
-from dhsic.joins.censoring import Censoring, warn_of_events
+from dhsic.joins.censoring import Censoring, features_of_events, warn_of_events
 from dhsic.joins.covariates import design
 from dhsic.joins.environment import Environment
 from dhsic.joins.frame_rows import names_to_match
@@ -95,7 +95,7 @@ def open_with_labels(
             source = open_source(job.path, **job.opening, categories=categories)
     except InputError:  # the number of labels may show which axis has the samples
         n_labels = None if is_table(job.path) else _n_labels(job, table)
-        if n_labels is None:
+        if n_labels is None or not isinstance(job.path, str):  # samples of several files may differ
             raise
         source = open_source(job.path, n_samples=n_labels, **job.opening, categories=categories)
     check_level_names(source, job.path, categories)
@@ -224,7 +224,7 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
         for name in job.label_columns
         for one in columns[name]
     ]
-    _warn_of_events(job, labels, table, orders)
+    _warn_of_events(job, labels, table, orders, data)
     _refuse_quantities(job, written)
     refuse_text(job, labels, covariates, lambda name: places.get(name, sample_places))
     notes += _checked_values(job, written)
@@ -236,7 +236,11 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
 
 
 def _warn_of_events(
-    job: SelectJob, labels: Columns, table: Table | None, orders: Sequence[RowOrder]
+    job: SelectJob,
+    labels: Columns,
+    table: Table | None,
+    orders: Sequence[RowOrder],
+    data: Labelled,
 ) -> None:
     """Warn of labels that look like times to an event if --event was not passed.
 
@@ -244,7 +248,8 @@ def _warn_of_events(
     """
     if job.event is not None:
         return
-    others = {name: partial(np.asarray, values) for name, values in labels}
+    others = features_of_events(data.source)
+    others |= {name: partial(np.asarray, values) for name, values in labels}
     if table is not None:
         apart = (*job.label_columns, *job.covariate)
         unused = [name for name in table.columns if name not in apart]

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from dhsic.joins.keys import as_text
 from dhsic.joins.reordering import reordered
 from dhsic.joins.text import is_missing, stands_for_none, stripped, typed
 from dhsic.kernels.risk_sets import CENSORED, check_events, is_censored
+from dhsic.sources import AbstractSource
+from dhsic.sources.blocks import Block
 from dhsic.sources.ids import abbreviate, did_you_mean, plain
 from dhsic.validation import is_numeral
 
@@ -60,6 +63,8 @@ OF_EVENT = re.compile(
     r"event|status|death|dead|died|decease|cens|alive|relapse|progress|recur|^(os|pfs|dfs|rfs)$"
 )
 FEWEST_TIMES = 10
+#: Maximum number of features among which events are looked for.
+MOST_FEATURES = 4096
 _NUMBERED = re.compile(r"([01])\s*[:=]\s*(\D.*)")
 
 
@@ -138,6 +143,21 @@ def warn_of_events(times: Mapping[str, Array], others: Mapping[str, Callable[[],
                 f"{', and only the times as target' if name in times else ''}."
             )
             return
+
+
+def features_of_events(source: AbstractSource) -> dict[str, Callable[[], Array]]:
+    """Functions that read the features that have a name of events, (m,) each, by name."""
+    names = source.feature_names()
+    if names is None or len(names) > MOST_FEATURES:
+        return {}
+    at = [j for j, name in enumerate(map(str, names)) if OF_EVENT.search(plain(name))]
+    return {str(names[j]): partial(_read_feature, source, j) for j in at}
+
+
+def _read_feature(source: AbstractSource, j: int) -> Array:
+    """Read feature j of a source, (m,)."""
+    (values,) = source.read_columns(Block(0, j, j + 1), np.zeros(1, np.int64))
+    return np.asarray(values)
 
 
 def _may_be_times(name: str, values: Array) -> bool:

@@ -20,6 +20,7 @@ from dhsic.joins.blocks import BlockNames
 from dhsic.joins.censoring import (
     Censoring,
     columns_of_labels,
+    features_of_events,
     warn_of_events,
     with_censoring,
 )
@@ -244,7 +245,9 @@ class Inputs:
             return
         columns = dict(zip(map(str, names), labels.reshape(len(labels), -1).T, strict=True))
         held = self.passed if isinstance(self.passed, pd.DataFrame) else source.sample_coords()
+        others: dict[str, Callable[[], Array]]
         others = {str(name): partial(np.asarray, held[name]) for name in held}
+        others |= features_of_events(source)
         warn_of_events(columns, others | {n: partial(np.asarray, of) for n, of in columns.items()})
 
     def join(
