@@ -72,7 +72,11 @@ class AbstractSplitEngine(AbstractEngine):
 
     @abstractmethod
     def columns(self, way: Any, known: Any, facts: FeatureStats) -> int:
-        """Number of columns multiplied by A (see `products`) for features scored this way."""
+        """Number of columns by which A is multiplied (see `products`) to score features in one way.
+
+        `way` is one of `ways`, `known` is the scoring problem or its state, and `facts` are about
+        these features.
+        """
 
     @final
     def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:

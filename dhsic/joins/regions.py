@@ -142,7 +142,10 @@ def _rows(given: Any, name: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _parsed(lines: Iterable[tuple[str, list[str]]], first: int) -> Iterator[tuple[str, int, int]]:
-    """Yield chromosome, start and end of each line."""
+    """Yield chromosome, start and end of each line, given as its position in the file and fields.
+
+    `first` is the number of the first base of a chromosome, 0 or 1.
+    """
     for subject, fields in lines:
         numbers = [field.replace(",", "") for field in fields[1:FIELDS]]
         if len(numbers) < FIELDS - 1 or not all(number.isdecimal() for number in numbers):

@@ -147,7 +147,11 @@ class Lead:
 
 
 def lead(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, Sums]:
-    """Compute directions P and functionals B for the samples of a slice; return sums ``B'B``."""
+    """Compute leading directions P (n, k) of A for the n samples of a slice, by base matrix.
+
+    Also computes B (n, b): the functional of the gains, ones, and products of pairs of directions.
+    Returns the slice with P and B, and its part of the sums ``B'B``, (b, b).
+    """
 
     def of(strip: Slice) -> tuple[tuple[dict[int, Float], dict[int, Float]], Sums]:
         P: dict[int, Float] = {}

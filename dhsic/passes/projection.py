@@ -157,7 +157,10 @@ class Project(AbstractByTile):
 
 
 class Projection:
-    """Layout of the projections of features; computes gains from them in the following rounds."""
+    """Positions of the numbers stored for each feature: its products with leading directions of A.
+
+    Gains of later rounds are computed from these numbers, without reading the features again.
+    """
 
     def __init__(
         self,

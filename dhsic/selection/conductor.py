@@ -16,7 +16,10 @@ from dhsic.selection.stages import stages_of
 
 
 def execute(run: SelectionRun) -> Outcome:
-    """Execute a run, from the start or from the last round in its checkpoint, without its parts."""
+    """Execute one run, from its start or from the last round in its checkpoint.
+
+    A run that consists of several runs, such as one per target, is split up before.
+    """
     needed, budget = promised(run, run.runtime.tightest())
     inspected = run.with_value_kind(load=cache_budget(budget))
     if run.announce is not None:

@@ -79,7 +79,7 @@ LEAST_LEFT = 1e-3**0.5
 
 
 def n_candidates(m: int) -> int:
-    """Maximum number of candidates for m samples."""
+    """Maximum number of features among which models with shapes are compared, for m samples."""
     return max(16, min(MOST_CANDIDATES, ENTRIES // m))
 
 

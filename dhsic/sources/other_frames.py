@@ -87,7 +87,10 @@ def code_of(data: Any, name: str) -> str:
 
 
 def columns_of(data: Any, name: str) -> str:
-    """Return Python code for an object whose columns `pandas.Series` can read, such as polars."""
+    """Return Python code for a frame, called `name`, whose columns `pandas.Series` can read.
+
+    For polars it is the name itself, otherwise code that converts the frame to pandas.
+    """
     code = code_of(data, name)
     return name if code == _CODE["polars"].format(x=name) else code
 
