@@ -264,7 +264,8 @@ class FirstOrderForm:
 def _entries(question: ScoringProblem, rows: slice, out: Array) -> None:
     """Write some rows of ``B = -2 sigma T`` (m, m), below the diagonal, to `out`.
 
-    T is the weighted matrix of `ScoringProblem.weighted`. `out` has columns 0 to ``rows.stop``; entries on and above the diagonal become 0.
+    T is the weighted matrix of `ScoringProblem.weighted`. `out` has columns 0 to ``rows.stop``;
+    entries on and above the diagonal become 0.
     """
     T, scale = question.weighted(0).T[rows, : rows.stop], -2 * float(question.sigma)
     np.multiply(T[:, : rows.start], scale, out=out[:, : rows.start], casting="same_kind")
