@@ -84,7 +84,15 @@ def test_labels_are_put_in_the_order_of_xarray_and_of_files(kind, tmp_path, monk
     assert (advice(refused(X, labels), X=X, y=labels).values == BMI).all()
     frame(ours).to_csv("x.csv", index_label="id")
     said = refused("x.csv", shuffled)
-    assert (advice(said, X="x.csv", y=shuffled) == BMI).all()
+    assert (advice(said, y=shuffled) == BMI).all()
+    frame(ours).assign(bmi=BMI, status="ill").to_csv("e.csv", index_label="id")
+    options = {"not_features": ["bmi", "status"]}
+    ordered = advice(refused("e.csv", shuffled, **options), y=shuffled)
+    assert (ordered == BMI).all()
+    ranks = [dhsic.select("e.csv", y, **OPTIONS, **options)["rank"] for y in (ordered, BMI)]
+    assert (ranks[0] == ranks[1]).all()
+    source = dhsic.open_source("e.csv", **options)
+    assert (advice(refused(source, shuffled), X=source, y=shuffled) == BMI).all()
 
 
 def test_names_that_no_code_makes_the_same_are_described():

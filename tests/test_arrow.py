@@ -1,5 +1,9 @@
 """Parquet and Feather: files whatever they are called, folders of parts, columns of every type."""
 
+import re
+import shlex
+import subprocess
+import sys
 from decimal import Decimal
 
 import numpy as np
@@ -92,15 +96,29 @@ def test_what_is_no_file_of_columns_is_refused_with_what_makes_one(tmp_path):
         assert ranked(tmp_path / "out.feather") == EXPECTED
 
 
-def test_columns_of_one_name_are_refused(tmp_path):
+def test_columns_of_one_name_are_refused_with_a_command_that_numbers_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     values = [FRAME["a"].to_numpy(), FRAME["b"].to_numpy(), FRAME["status"].to_numpy()]
     twice = pa.table(values, names=["g1", "g1", "status"])
     pa.parquet.write_table(twice, tmp_path / "x.parquet")
     pa.feather.write_feather(twice, tmp_path / "x.feather")
     for name in ("x.parquet", "x.feather"):
-        words = ("2 columns named 'g1'", "table.rename_columns(names)")
+        words = ("2 columns named 'g1'", "rename_columns")
         assert_refused(lambda name=name: ranked(tmp_path / name), InputError, words, tmp_path)
         assert run("select", tmp_path / name, "--target", "status")[0] == 2
+        with pytest.raises(InputError) as caught:
+            ranked(tmp_path / name)
+        command, new = re.search(
+            r"Rename them: python(.*)[.] Then pass (\S+)[.]", str(caught.value)
+        ).groups()
+        subprocess.run(["bash", "-c", shlex.quote(sys.executable) + command], check=True)
+        assert set(ranked(new)) == {"g1", "g1.1"}
+    (tmp_path / "cells").mkdir()
+    pa.parquet.write_table(twice, tmp_path / "cells" / "part.0.parquet")
+    with pytest.raises(
+        InputError, match=r"in each file of this folder, such as .*part\.0\.parquet"
+    ):
+        ranked(tmp_path / "cells")
     pa.parquet.write_table(twice.rename_columns(["g1", "g2", "status"]), tmp_path / "x.parquet")
     assert set(ranked(tmp_path / "x.parquet")) == {"g1", "g2"}
 

@@ -184,7 +184,7 @@ CONTENTS = {
     ),
     "labels in another order": (
         *(vcz, read(y=TRAIT[::-1]), InputError),
-        *("'s0' in X and 's11' in y", "y.loc[dhsic.open_source(X).sample_names()]"),
+        *("'s0' in X and 's11' in y", "y.loc[dhsic.open_source('x').sample_names()]"),
     ),
     "square without names": (
         *(lambda: write_matrix("x", X[:6]), read(y=Y[:6]), InputError),

@@ -142,6 +142,18 @@ def test_counts_of_version_2_are_by_genome(tmp_path):
     check(open_source(tmp_path / "counts.h5"))
 
 
+def test_folders_of_counts_inside_a_folder_are_named(tmp_path):
+    (tmp_path / "run" / "outs").mkdir(parents=True)
+    folder = write_folder(tmp_path / "run" / "outs" / "filtered_feature_bc_matrix")
+    for path in (folder.parent, tmp_path / "run"):
+        with pytest.raises(InputError, match="Pass the folder of the data: ") as error:
+            open_source(path)
+        check(open_source(str(error.value).partition("of the data: ")[2].rstrip(".")))
+    raw = write_folder(folder.parent / "raw_feature_bc_matrix")
+    with pytest.raises(InputError, match=f"one of the folders of data inside: {folder}, {raw}\\."):
+        open_source(folder.parent)
+
+
 def test_counts_that_do_not_fit_their_names_are_refused(tmp_path):
     path = write_counts(tmp_path / "counts.h5")
     with h5py.File(path, "a") as file:

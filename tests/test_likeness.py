@@ -41,6 +41,11 @@ WRITTEN = {
         [f"/bam/P{i:02d}.bam" for i in range(M)],
         [f"P{i:02d}" for i in range(M)],
     ),
+    "blanks in the data": ([f"P {i}" for i in range(M)], [f"P{i}" for i in range(M)]),
+    "some with blanks": (
+        [f"P {i}" for i in range(M)],
+        [f"P{i}" if i % 3 else f"P\u00a0{i} " for i in range(M)],
+    ),
     "some with zeros": (COUNTED, COUNTED[:30] + ZEROS[30:]),
 }
 
@@ -75,7 +80,7 @@ def test_ids_written_otherwise_are_made_the_same_by_the_command(
     assert "--by-position" not in said
     remedy = re.search(r'(python -c ".*")\. Then pass NEW\.tsv', said)[1]
     remedy = remedy.replace("python -c", f"{shlex.quote(sys.executable)} -c", 1)
-    subprocess.run(["bash", "-c", remedy], check=True)
+    subprocess.run(["bash", "-c", remedy.replace("DATA", "x.csv")], check=True)
     assert "g2" in run(*command, "NEW.tsv").stdout
 
 
@@ -87,7 +92,7 @@ def test_ids_written_otherwise_are_made_the_same_in_python(name, rng):
     more = {"n_features_to_select": 1, "progress": False}
     best = dhsic.select(data, pd.Series(y, index=ours), **more)["rank"].values
     order = rng.permutation(M)
-    names = {"pd": pd, "y": pd.DataFrame({"sample": theirs, "ill": y}).iloc[order]}
+    names = {"pd": pd, "X": data, "y": pd.DataFrame({"sample": theirs, "ill": y}).iloc[order]}
     with pytest.raises(dhsic.InputError, match="differ only in") as told:
         dhsic.select(data, names["y"], **more)
     exec(
@@ -95,7 +100,7 @@ def test_ids_written_otherwise_are_made_the_same_in_python(name, rng):
         names,
     )
     np.testing.assert_array_equal(dhsic.select(data, names["y"], **more)["rank"].values, best)
-    names = {"y": pd.Series(y, index=theirs)}
+    names = {"X": data, "y": pd.Series(y, index=theirs)}
     with pytest.raises(dhsic.InputError, match="differ only in") as told:
         dhsic.select(data, names["y"], **more)
     exec(
@@ -104,7 +109,7 @@ def test_ids_written_otherwise_are_made_the_same_in_python(name, rng):
     )
     np.testing.assert_array_equal(dhsic.select(data, names["y"], **more)["rank"].values, best)
     data = xr.DataArray(X, dims=("sample", "gene"), coords={"sample": ours})
-    names = {"y": xr.DataArray(y, dims="sample", coords={"sample": theirs})}
+    names = {"X": data, "y": xr.DataArray(y, dims="sample", coords={"sample": theirs})}
     with pytest.raises(dhsic.InputError, match="differ only in") as told:
         dhsic.select(data, names["y"], **more)
     exec(re.search(r"the names the same: (.*?)\. Otherwise", str(told.value))[1], names)
@@ -157,6 +162,23 @@ def test_longer_names_are_joined_by_the_remedies(ours, theirs, way, rng, tmp_pat
             dhsic.select(data, labels, **more)
         exec(re.search(rf"the same: (.*{where} = \[.*?\)\])", str(told.value))[1], names)
         np.testing.assert_array_equal(dhsic.select(data, names["y"], **more)["rank"].values, best)
+
+
+def test_samples_that_differ_only_in_blanks_are_not_dropped(rng, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = drawn(rng)
+    pd.DataFrame(X, pd.Index([f"P {i}" for i in range(M)], name="id")).add_prefix("g").to_csv(
+        "x.csv"
+    )
+    ids = [f"P{i}" if i % 3 else f"P {i}" for i in range(M - 1)]
+    pd.DataFrame({"id": ids, "ill": y[:-1]}).to_csv("l.csv", index=False)
+    command = ("test", "x.csv", "--target", "ill", "-n", "1", "--labels")
+    said = " ".join(run(*command, "l.csv", code=2).stderr.split())
+    assert "--drop-missing" not in said
+    remedy = re.search(r'python( -c ".*")\. Then pass NEW\.tsv', said)[1].replace("DATA", "x.csv")
+    subprocess.run(["bash", "-c", shlex.quote(sys.executable) + remedy], check=True)
+    assert "--drop-missing" in " ".join(run(*command, "NEW.tsv", code=2).stderr.split())
+    assert "g2" in run(*command, "NEW.tsv", "--drop-missing").stdout
 
 
 def test_patients_of_several_samples_have_no_rule():

@@ -135,6 +135,8 @@ THOUSANDS = {
     "a zero at the end": ["818", "1.840", "609", "350"],
     "below most others": ["818", "1.841", "609", "350", "744"],
     "negative": ["-818", "-1.840", "609", "350"],
+    "one below 1,000": ["918", *(f"{n}.{100 + 7 * n}" for n in range(1, 14))],
+    "one below 1,000 and no zero": ["918", *(f"{1 + n % 9}.{101 + 10 * n}" for n in range(30))],
     "many": ["3", "500", "609", "350", *(f"{n}.{100 + 9 * n}" for n in range(1, 12) if n % 10)],
 }
 NO_THOUSANDS = {
@@ -143,6 +145,12 @@ NO_THOUSANDS = {
     "other decimals": ["818", "12.5", "609", "350", "1.840"],
     "three decimals all": ["818.000", "1.840", "609.000", "350.000"],
     "small numbers": ["1", "2", "3", "1.125", "2.250"],
+    "a code": ["999", *(f"{n}.{100 + 7 * n}" for n in range(1, 14))],
+    "a limit": ["500", *(f"{n}.{100 + 7 * n}" for n in range(1, 14))],
+    "one of the same size": ["318", *(f"{100 + n}.{100 + 7 * n}" for n in range(1, 14))],
+    "one, and a number below 1": ["918", "0.918", *(f"{n}.{100 + 7 * n}" for n in range(1, 14))],
+    "one among few": ["918", "3.187", "4.210", "1.870"],
+    "three decimals without others": [f"{n}.{100 + 7 * n}" for n in range(1, 14)],
     "limits": ["500", "500", "500", "1.125", "2.250", "7.311"],
     "large numbers without": ["818", "609", "350", "1.840", "2415"],
     "all thousands": ["1.840", "2.415", "12.300"],

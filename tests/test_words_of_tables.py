@@ -29,7 +29,10 @@ def write(tmp_path, monkeypatch):
     return lambda **columns: pd.DataFrame({"id": IDS, **columns}).to_csv("l.csv", index=False)
 
 
-VALUE_OF_EVENT = re.compile(r"if (\S+) means that it was observed, pass --event (.*?)[.]( |$)")
+VALUE_OF_EVENT = re.compile(
+    r"if (\S+) means that it was observed and (\S+) that the time is censored, "
+    r"pass --event (.*?)(?:;|[.](?: |$))"
+)
 
 
 def output_of(*options, code=0):
@@ -60,9 +63,10 @@ def test_words_for_events_are_told():
 def test_other_words_for_events_are_named_by_the_option(words, write):
     write(time=TIME, died=np.where(EVENT, *words))
     said = output_of("--target", "time", "--event", "died", code=2)
-    word, option = VALUE_OF_EVENT.search(said).groups()[:2]
-    assert word == words[int(not EVENT[0])]
-    option = shlex.split(option)[0].replace(word, words[0])
+    ways = {word: (other, option) for word, other, option in VALUE_OF_EVENT.findall(said)}
+    assert {*ways} == {*words}
+    assert ways[words[0]][0] == words[1]
+    option = shlex.split(ways[words[0]][1])[0]
     assert f"{EVENT.sum()} events" in output_of("--target", "time", "--event", option)
 
 
@@ -83,11 +87,11 @@ def test_columns_named_by_the_opposite_of_an_event_need_its_value(name, write):
     no_event = {name: np.where(EVENT, *OPPOSITE[name])}
     write(time=TIME, **no_event)
     said = output_of("--target", "time", "--event", name, code=2)
-    word, option = VALUE_OF_EVENT.search(said).groups()[:2]
-    assert word == str(no_event[name][0]).removesuffix(".0")
-    observed = str(OPPOSITE[name][0]).removesuffix(".0")
-    found = output_of("--target", "time", "--event", option.replace(word, observed))
-    assert f"{EVENT.sum()} events" in found
+    observed, censored = (str(value).removesuffix(".0") for value in OPPOSITE[name])
+    ways = VALUE_OF_EVENT.findall(said)
+    assert [way[:2] for way in ways] == [(observed, censored), (censored, observed)]
+    for (*_, option), n_events in zip(ways, (EVENT.sum(), M - EVENT.sum()), strict=True):
+        assert f"{n_events} events" in output_of("--target", "time", "--event", option)
 
 
 @pytest.mark.parametrize("column", ["is_censored", "Alive"])
@@ -95,10 +99,11 @@ def test_in_python_too(column):
     values = pd.Series(np.where(EVENT, *OPPOSITE.get(column, (False, True))), name=column)
     with pytest.raises(dhsic.InputError, match="The name says the opposite") as error:
         features_tested(X, pd.Series(TIME), event=values)
-    code = re.search(r"pass event=(.*?to_numpy[(][)])", str(error.value))[1]
-    first = eval(code, {"event": values})
+    codes = re.findall(r"pass event=(.*?to_numpy[(][)])", str(error.value))
+    usual, other = (eval(code, {"event": values}) for code in codes)
+    assert (other == ~usual).all()
     expected = features_tested(X, TIME, event=EVENT).p_values
-    found = features_tested(X, pd.Series(TIME), event=first if EVENT[0] else ~first)
+    found = features_tested(X, pd.Series(TIME), event=usual)
     np.testing.assert_array_equal(found.p_values, expected)
 
     frame = pd.DataFrame({"time": TIME, column: values})

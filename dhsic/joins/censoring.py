@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -425,24 +425,35 @@ def refuse_unclear_events(values: Array, name: str, *, is_series: bool = False) 
     if opposite and are_plain:
         raise InputError(
             f"Does 1 or yes in {name!r} mean that the event was observed? The name says the "
-            f"opposite ({opposite[-1]}). {_way(name, column.tolist()[0], is_series=is_series)}"
+            f"opposite ({opposite[-1]}), so 0 or no usually does. "
+            f"{_way(name, _both(column), is_series=is_series)}"
         )
     is_known = are_plain or None not in _meanings(column).values()
     if column.dtype.kind in "OU" and not is_known:
         shown = abbreviate(map(repr, words), 5)
         raise InputError(
             f"The events ({name!r}) are text ({shown}). "
-            f"{_way(name, column.tolist()[0], is_series=is_series)}"
+            f"{_way(name, _both(column), is_series=is_series)}"
         )
 
 
-def _way(name: str, value: Any, *, is_series: bool) -> str:
-    """Return a sentence on how to name the value of an observed event."""
-    word = str(value).removesuffix(".0")
-    how = f"event={f'{name}={word}'!r}"
-    if is_series:
-        how = f"event=(event == {value!r}).to_numpy()"
-    return f"Name the value of an observed event: if {word} means that it was observed, pass {how}."
+def _both(column: Array) -> list[Any]:
+    """Return the first two different values of a column (m,), no or 0 before others."""
+    values = list(dict.fromkeys(column.tolist()))
+    return sorted(values, key=lambda value: str(value).lower() not in ZERO)[:2]
+
+
+def _way(name: str, values: Sequence[Any], *, is_series: bool) -> str:
+    """Return a sentence on how to name the value of an observed event, for each of `values`."""
+    words = [str(value).removesuffix(".0") for value in values]
+    ways = []
+    for value, word, other in zip(values, words, words[::-1], strict=True):
+        how = f"event={f'{name}={word}'!r}"
+        if is_series:
+            how = f"event=(event == {value!r}).to_numpy()"
+        censored = f" and {other} that the time is censored" if other != word else ""
+        ways.append(f"if {word} means that it was observed{censored}, pass {how}")
+    return f"Name the value of an observed event: {'; '.join(ways)}."
 
 
 def _equal(values: Array, observed: str, name: str) -> Mask:

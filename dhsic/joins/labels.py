@@ -39,6 +39,7 @@ from dhsic.joins.frame_rows import (
 from dhsic.joins.level_names import check_level_names
 from dhsic.joins.mixed_values import check_mixed, check_names
 from dhsic.joins.plink_ids import check_plink_ids, plink_ids
+from dhsic.joins.reordering import opening_code
 from dhsic.joins.sample_checks import warn_of_doubtful_samples
 from dhsic.joins.sample_weights import (
     SAMPLE_WEIGHT,
@@ -385,7 +386,7 @@ class _Rows:
             names, count_rows = names_to_match(self.source, columns)
         code = "X.index" if hasattr(self.data, "iloc") else None
         if code is None and hasattr(labels, "iloc"):
-            code = "dhsic.open_source(X).sample_names()"
+            code = f"{opening_code(self.inputs.passed, self.inputs.opening)}.sample_names()"
         values = covariates_of(labels) if values is None else values
         is_of_all = len(values) == n_samples and not id_columns(labels)
         ours = names if names is None or is_of_all else filtered.samples_of(names)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from inspect import signature
+from os import PathLike, fspath
 from typing import Any
 
 import pandas as pd
 
 from dhsic.joins.keys import as_text
+from dhsic.sources.opening import open_source
 
 #: Pandas expressions that write an index {v} as `as_text` does, with their functions; the first
 #: that has this result is used.
@@ -51,6 +54,23 @@ def reordered(what: str, labels: Any, names: Any, code: str) -> str:
         is_text = their_text == f"{what}.index"
         return f"{what if is_text else f'{what}.set_axis({their_text})'}.loc[{our_text}]"
     return f"{what}.assign_coords({{{dim!r}: {their_text}}}).sel({dim}={our_text})"
+
+
+def opening_code(data: Any, options: Mapping[str, Any]) -> str:
+    """Return code that opens data with the same options; data other than paths are called X.
+
+    The values of `storage_options` are not written, because they may contain passwords.
+
+    >>> opening_code("e.csv", {"not_features": ("age",), "na": ()})
+    "dhsic.open_source('e.csv', not_features=['age'])"
+    """
+    parts = [repr(fspath(data)) if isinstance(data, str | PathLike) else "X"]
+    defaults = signature(open_source).parameters
+    for name, value in options.items():
+        plain = [*value] if isinstance(value, tuple) else value
+        if repr(value) != repr(defaults[name].default) and plain != []:
+            parts.append(f"{name}={'...' if name == 'storage_options' else repr(plain)}")
+    return f"dhsic.open_source({', '.join(parts)})"
 
 
 def _as_text_code(names: pd.Index, code: str) -> str:

@@ -52,7 +52,7 @@ from dhsic.joins.keys import (
 )
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import abbreviate, did_you_mean, is_id, is_index, plain
-from dhsic.sources.likeness import containment, difference, renaming_expression
+from dhsic.sources.likeness import BLANKS, containment, difference, renaming_expression
 from dhsic.sources.rewriting import WrittenColumn
 
 #: Advice if a table does not match: on columns that contain no sample names, and on samples without
@@ -368,15 +368,21 @@ class Table:
             hints = f" It also has {n_unknown} name{'s' * (n_unknown > 1)} not in the data."
         hints += " Only few samples match, which may be chance." if may_drop else ""
         spelling, n_alike = difference(key.values[key.at < 0], lacking)
+        advice = ""
         if spelling:
             hints += f" {spelling.replace('They', f'{n_alike} of these names', 1)}"
-        if spelling and len(key.columns) == 1 and key.columns[0] in self.columns:
-            advice = self._renamed(key.columns[0], key.values, ours)
-            hints += f" {advice}" if advice else ""
+            advice = self._renamed(key.columns[0], key.values, ours) if self._is_column(key) else ""
+        remedies = [advice] if advice else []
+        if not (advice and (n_alike == len(lacking) or BLANKS in spelling)):
+            remedies.append(f"{self.remedies[1]}, or {self.remedies[0]}.")
         raise InputError(
             f"Column {key.description} of {self.what} lacks {len(lacking)} of the {key.m} samples "
-            f"of the data: {abbreviate(lacking)}.{hints} {self.remedies[1]}, or {self.remedies[0]}."
+            f"of the data: {abbreviate(lacking)}.{hints} {' '.join(remedies)}"
         )
+
+    def _is_column(self, key: Key) -> bool:
+        """Whether a key is one named column of the table."""
+        return len(key.columns) == 1 and key.columns[0] in self.columns
 
 
 def _ids(text: Mapping[str, Array], wanted: tuple[str, ...]) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -33,6 +33,11 @@ UNNAMED = re.compile(r"__index_level_\d+__")
 HEAD = 8
 #: Folders in which table formats store their versions; files of old versions may lie beside them.
 VERSIONS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi", "metadata": "Iceberg"}
+#: Python code that numbers the repeats of column names of a table t: g1, g1.1, g1.2.
+NUMBERED = (
+    "k = defaultdict(count); t = t.rename_columns([n + f'.{i}' * (i > 0) for n in t.column_names "
+    "for i in [next(k[n])]])"
+)
 #: Pattern of the folder name of a partition, as in Hive, and its text for a missing value.
 PARTITION, NO_VALUE = re.compile(r"([^=]+)=(.*)"), "__HIVE_DEFAULT_PARTITION__"
 
@@ -85,8 +90,12 @@ class AbstractArrowTable(ABC):
         Columns that pandas wrote from the index of a DataFrame: the names of the rows.
     partitions : tuple of str
         Columns whose values are in the names of folders (NAME=VALUE); their values are text.
+    file_code : (str, str)
+        Python expressions that read a file `{path!r}` even if column names repeat, and write a
+        table t.
     """
 
+    file_code: ClassVar[tuple[str, str]]
     path: str
     n_rows: int
     names: tuple[str, ...]
@@ -105,8 +114,7 @@ class AbstractArrowTable(ABC):
             raise InputError(
                 f"{self.path} has {counts[twice[0]]} columns named "
                 f"{twice[0]!r}{f' ({len(twice)} such names in total)' if len(twice) > 1 else ''}, "
-                "but column names must be unique. Rename them with pyarrow: "
-                "table.rename_columns(names)."
+                f"but column names must be unique. {self._renamed()}"
             )
         self.names = tuple(first.names)
         self.types = {name: set() for name in self.names}
@@ -115,6 +123,18 @@ class AbstractArrowTable(ABC):
                 self.types[name] |= set() if of.is_null(kind) else {kind}
         index = (first.pandas_metadata or {}).get("index_columns", [])
         self.index = tuple(name for name in index if name in self.names)  # a range is not a column
+
+    def _renamed(self) -> str:
+        """Return advice on how to rename columns whose names repeat."""
+        read, write = self.file_code
+        part = next((part for part in parts_of(self.path) if part != self.path), "")
+        where = f" in each file of this folder, such as {part}" if part else ""
+        return (
+            f'Rename them{where}: python -c "import pyarrow.feather, pyarrow.parquet; from '
+            "collections import defaultdict; from itertools import count; t = "
+            f'{read.format(path=part or self.path)}; {NUMBERED}; {write}"'
+            f"{'.' if part else f'. Then pass {write.split(chr(39))[1]}.'}"
+        )
 
     @abstractmethod
     def _read(self, names: list[str]) -> Any:
@@ -248,6 +268,11 @@ class ParquetTable(AbstractArrowTable):
         The path is not such a file or folder, or column names are not unique.
     """
 
+    file_code = (
+        "pyarrow.parquet.ParquetFile({path!r}).read()",
+        "pyarrow.parquet.write_table(t, 'NEW.parquet')",
+    )
+
     def __init__(self, path: str) -> None:
         import pyarrow as pa
 
@@ -331,6 +356,11 @@ class FeatherTable(AbstractArrowTable):
     InputError
         The path is not such a file, or column names are not unique.
     """
+
+    file_code = (
+        "pyarrow.ipc.open_file({path!r}).read_all()",
+        "pyarrow.feather.write_feather(t, 'NEW.feather')",
+    )
 
     def __init__(self, path: str) -> None:
         import pyarrow as pa

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 
+#: Pattern of blanks and invisible characters.
+_BLANKS = r"[\s\u00ad\u200b-\u200f\u2060\ufeff]+"
+#: Spelling difference: names differ only in these.
+BLANKS = "spaces and invisible characters"
 #: Spelling differences between programs, each with a function that normalises a name.
 _WAYS: dict[str, Callable[[str], str]] = {
-    "spaces and invisible characters": lambda name: re.sub(
-        "[\\s\u00ad\u200b-\u200f\u2060\ufeff]+", "", name
-    ),
+    BLANKS: lambda name: re.sub(_BLANKS, "", name),
     "upper and lower case": str.casefold,
     "leading zeros": lambda name: re.sub(r"(?<!\d)0+(?=\d)", "", name),
     "'.0', which spreadsheets append to numbers": lambda name: re.sub(r"\.0+$", "", name),
@@ -228,6 +230,20 @@ def lengthening(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     return "", 0
 
 
+def _with_blanks(names: Iterable[str], known: Iterable[str]) -> tuple[str, int]:
+    """Return Python code of a dictionary from names without blanks to full names, and a count.
+
+    The full names are those of the data, `known`. The count is the number of `names` of a table
+    that are equal to one of them but for blanks. The result is ("", 0) if two names of one side
+    are.
+    """
+    change = _WAYS[BLANKS]
+    theirs, ours = ([*map(change, dict.fromkeys(side))] for side in (names, known))
+    if any(len({*side}) < len(side) for side in (theirs, ours)):
+        return "", 0
+    return f"{{{{re.sub(r'{_BLANKS}', '', n): n for n in {{samples}}}}}}", len({*theirs} & {*ours})
+
+
 def _ambiguous(names: Iterable[str], known: Iterable[str]) -> dict[str, list[str]]:
     """Map each name that is part of several `known` names, as beginning or after a FID, to these.
 
@@ -307,8 +323,13 @@ def renaming_expression(names: Iterable[str], ours: Iterable[str], data: str) ->
     """
     names, ours = list(names), list(ours)
     change, n_changed = renaming(names, ours)
-    long_names, n_lengthened = lengthening(names, ours)
-    if n_changed >= n_lengthened:
+    lookups = {
+        "names.get(s, s)": lengthening(names, ours),
+        f"names.get(re.sub(r'{_BLANKS}', '', s), s)": _with_blanks(names, ours),
+    }
+    lookup = max(lookups, key=lambda expression: lookups[expression][1])
+    full_names, n_found = lookups[lookup]
+    if n_found <= max(n_changed, len({*names} & {*ours})):
         return change, ""
     samples = f"dhsic.open_source({data}).sample_names()"
-    return "names.get(s, s)", f"import dhsic; names = {long_names.format(samples=samples)}; "
+    return lookup, f"import dhsic; names = {full_names.format(samples=samples)}; "

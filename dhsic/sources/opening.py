@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NoReturn
@@ -149,6 +150,8 @@ FOREIGN = (
 WORKBOOKS = (".xlsx", ".xls")
 #: Maximum number of files in an archive that a message lists.
 MOST_FILES = 3
+#: Maximum number of entries of a folder in which data are looked for.
+MOST_ENTRIES = 1000
 #: Maximum depth of subgroups that are searched for matrices.
 GROUP_DEPTH = 4
 #: Suffixes of files that are not read, whatever their content.
@@ -787,17 +790,36 @@ def nothing_at(path: str, *, is_url: bool) -> str:
             "the folder or the .zip file of a Zarr store, or read the file and pass the array."
         )
     if Path(path).is_dir():
-        entries = sorted(p.name for p in Path(path).iterdir())
-        names = ", ".join(entries[:5]) + (", ..." if len(entries) > 5 else "")
-        return (
-            f"There is no Zarr array or group at {path}: it is a folder that contains "
-            f"{names or 'nothing'}. Pass the folder that itself contains zarr.json (or .zgroup, "
-            ".zarray)."
-        )
+        return _not_in_folder(Path(path))
     filesets = (f"{path}{suffix}" for suffix in (".ped", ".tped", ".lgen"))  # of this prefix
     if fileset := next((file for file in filesets if Path(file).is_file()), ""):
         return _in_foreign_format(fileset, is_url=False)
     return f"There is no Zarr array or group at {path}: nothing exists there. Check the path."
+
+
+def _not_in_folder(path: Path) -> str:
+    """Return the message for a folder without a Zarr store, with folders inside that have data."""
+    entries = sorted(p.name for p in path.iterdir())
+    names = ", ".join(entries[:5]) + (", ..." if len(entries) > 5 else "")
+    levels = (islice(path.glob(pattern), MOST_ENTRIES) for pattern in ("*", "*/*"))
+    with_data = (sorted(str(p) for p in level if _has_data(p)) for level in levels)
+    folders = next(filter(None, with_data), [])
+    if len(folders) == 1:
+        advice = f"Pass the folder of the data: {folders[0]}"
+    elif folders:
+        advice = f"Pass one of the folders of data inside: {abbreviate(folders, MOST_FILES)}"
+    else:
+        advice = "Pass the folder that itself contains zarr.json (or .zgroup, .zarray)"
+    return (
+        f"There is no Zarr array or group at {path}: it is a folder that contains "
+        f"{names or 'nothing'}. {advice}."
+    )
+
+
+def _has_data(path: Path) -> bool:
+    """Whether a path is the folder of a Zarr store or of counts of Cell Ranger."""
+    is_store = any((path / name).is_file() for name in METADATA)
+    return path.is_dir() and (is_store or is_folder_of_counts(path))
 
 
 def _in_foreign_format(path: str, *, is_url: bool) -> str:

@@ -12,7 +12,7 @@ shows whether points separate thousands:
   fewer digits (with a probability of two thirds, and one in a thousand would be whole).
 - A few decimal numbers among whole numbers, such as means in place of missing values, are near the
   middle of these. Thousands that are read as decimals are far below (`BELOW`) most numbers without
-  a point.
+  a point. One or two such numbers suffice beside `MANY` others, unless they may be codes or limits.
 
 These are evidence against thousands separators: decimal numbers below 1, numbers with fewer or more
 decimals, and whole numbers of four digits without a point.
@@ -34,10 +34,13 @@ from dhsic.errors import InputError
 _WHOLE = re.compile(r"[+-]?\d{1,3}")
 POINTED = r"[+-]?[1-9]\d{0,2}\.\d{3}"
 _POINTED = re.compile(POINTED)
-#: Minimum number of different whole numbers of three digits; and the smallest such number.
+#: Number of different whole numbers of three digits that suffices; and the smallest such number.
 FEWEST, LARGE = 3, 100
-#: Number of different numbers with a point that is sufficient without a final zero.
-MANY = 10
+#: Number of different numbers with a point that is sufficient without a final zero; and if there
+#: are fewer than `FEWEST` whole numbers.
+MANY, MANY_BESIDE_FEW = 10, 30
+#: Pattern of whole numbers that may be codes or limits: 999, 888, 990, 500.
+_ROUND = re.compile(r"[+-]?(99\d|(\d)\2\2|\d00)")
 #: Minimum ratio of the median whole number to thousands that are read as decimals.
 BELOW = 4
 #: Python expressions that convert a field v, for points that separate thousands and for decimals.
@@ -94,10 +97,17 @@ class PointedNumbers:
         False
         """
         large = {text.lstrip("+") for text in self.whole if abs(int(text)) >= LARGE}
-        if self.are_others or not self.pointed or len(large) < FEWEST:
+        if self.are_others or not self.pointed or not large:
             return False
-        if len(self.pointed) >= MANY or any(text.endswith("0") for text in self.pointed):
-            return True
+        has_zero = any(text.endswith("0") for text in self.pointed)
+        if len(large) < FEWEST:
+            n_least = MANY if has_zero else MANY_BESIDE_FEW
+            are_exact = not any(map(_ROUND.fullmatch, large))
+            return are_exact and len(self.pointed) >= n_least and self._are_below()
+        return len(self.pointed) >= MANY or has_zero or self._are_below()
+
+    def _are_below(self) -> bool:
+        """Whether numbers with a point, read as decimals, are far below the whole numbers."""
         middle = np.median([abs(int(text)) for text, n in self.whole.items() for _ in range(n)])
         return bool(max(abs(float(text)) for text in self.pointed) * BELOW < middle)
 
@@ -157,8 +167,7 @@ class ThousandsSearch:
 
 def are_likely(values: Array) -> bool:
     """Whether points in the values of one feature (m,) may separate thousands."""
-    n_large = np.count_nonzero(np.abs(values) >= LARGE)
-    return bool(n_large >= FEWEST and (np.floor(values) < values).any())
+    return bool((np.abs(values) >= LARGE).any() and (np.floor(values) < values).any())
 
 
 def refuse_thousands(
