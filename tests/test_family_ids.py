@@ -37,7 +37,7 @@ def test_samples_of_another_family_are_refused_and_the_remedy_works(option, othe
 
     said = " ".join(run(*words, code=2).stderr.split())
 
-    assert f"{len(others)} of {M} samples have another FID" in said
+    assert f"the FID of {len(others)} of {M} samples differs from that in the data" in said
     assert f"IID {others[0] + 1} has FID B in the table and A in the data" in said
     if option == "--labels":
         remedy = re.search(r"pass (--sample-column \w+)", said)[1]

@@ -780,7 +780,7 @@ def test_a_kernel_of_ones_own_is_never_of_low_rank(problem):
     assert not EnginePlan.of("auto", Bells(), 4000, 10**6).is_low_rank
     with pytest.raises(InputError, match="solver='lowrank' supports"):
         fit(*problem, kernel=Bells(), solver="lowrank")
-    with pytest.raises(InputError, match="no expansion"):
+    with pytest.raises(InputError, match="no series of order"):
         Bells().expansion(1, 1.0)
 
 
@@ -791,5 +791,5 @@ def test_parts_of_whole_kernels_are_refused(rng):
             kernel.gram(G, np.ones(4), np.ones(4), 1.0)
     with pytest.raises(InputError, match="absolute differences"):
         LaplaceL1().gram(G, np.ones(4), np.ones(4), 1.0)
-    with pytest.raises(InputError, match="no expansion"):
+    with pytest.raises(InputError, match="no series of order"):
         Delta().expansion(1, 1.0)
