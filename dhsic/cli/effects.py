@@ -94,7 +94,7 @@ def write_effects(
 ) -> list[str]:
     """Compute additive effects, write them to `path`, and return sentences about the table.
 
-    `result` is that of the test. `covariates` are their names, for the metadata of GWAS-SSF.
+    `result` is the result of the test. `covariates` are names, for the metadata of GWAS-SSF.
     """
     assert given.y is not None, "there is a target"
     y, case = response_of(given.y, label_kernel)

@@ -244,7 +244,7 @@ def _warn_of_events(
 ) -> None:
     """Warn of labels that look like times to an event if --event was not passed.
 
-    The first of the `orders` is that of `table`; see `warn_of_events`.
+    The rows of `table` are in the first of the `orders`; see `warn_of_events`.
     """
     if job.event is not None:
         return

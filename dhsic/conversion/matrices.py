@@ -166,7 +166,7 @@ class Pass:
     def decoded(self, grid: tuple[int, int], shape: tuple[int, ...]) -> float:
         """Mean number of times that the pass decodes a chunk.
 
-        `grid` is the size of a stored chunk, and `shape` that of the matrix.
+        `grid` is the size of a stored chunk, and `shape` the size of the matrix.
         """
         times = 1.0
         for n, run, chunk in zip(shape, self.rectangle, grid, strict=False):

@@ -79,7 +79,7 @@ class Driver:
     def note(self, record: Mapping[str, Any]) -> None:
         """Write the progress after a round to the folder, and send it as an event.
 
-        `record` is that of the round, see `dhsic.selection.progress.check_progress`.
+        `record` describes the round, see `dhsic.selection.progress.check_progress`.
         """
         done, total = int(record["features_done"]), int(record["features_total"])
         here = time.monotonic() - self._here  # seconds in which `features_done` were scored

@@ -175,7 +175,7 @@ def _are_two(values: Array) -> bool:
 
 
 def _refuse_other_index(role: str, values: Any, what: str, times: Any) -> None:
-    """Refuse events or times of entry whose index differs from that of `times`.
+    """Refuse events or times of entry whose index differs from the index of `times`.
 
     Equal names in another type, such as 1 and "1", are accepted.
     """

@@ -118,7 +118,7 @@ def _have_two_counts(distinct: Array) -> bool:
 
 
 def names_codes(name: object) -> bool:
-    """Whether a covariate's name is that of numbered things, such as plates.
+    """Whether a covariate is named after things that are numbered, such as plates.
 
     >>> [names_codes(name) for name in ("Batch", "plate_nr", "siteID", "opposite", "weight")]
     [True, True, True, False, False]

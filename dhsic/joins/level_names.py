@@ -85,10 +85,10 @@ def _check_column(source: AbstractSource, data: Any, j: int, name: str, *, is_na
     )
     refuse_lookalikes(written, text, "give them other names")
     refuse_spellings(written, text, "give them other names")
-    _refuse_spellings(called, text)
+    _refuse_cases(called, text)
 
 
-def _refuse_spellings(called: str, text: Array) -> None:
+def _refuse_cases(called: str, text: Array) -> None:
     """Refuse levels, `text` (m,), that differ only in upper and lower case, or in spaces."""
     spellings: dict[str, Counter[str]] = {}
     for level in text[text != ""].tolist():

@@ -5,7 +5,8 @@ errors if they lie extremely far from all others, and if the others have no heav
 counts and other quantities that span orders of magnitude, the largest values may lie anywhere.
 Positive values must therefore be far away on the logarithmic scale, too, on which such quantities
 span little. The result is a warning, not an error, because an outlier may be real. A larger group
-is reported if it may be in another unit (`dhsic.joins.units`).
+is reported if it may be in another unit (`dhsic.joins.units`), and so are two groups of values with
+a wide gap between, such as ages and years of birth.
 """
 
 from __future__ import annotations
@@ -62,9 +63,11 @@ def warn_of_slips(
         options.
     """
     numbers = as_numbers(values) if values.ndim == 1 and values.dtype.kind in "if" else None
-    at = np.empty(0, dtype=np.int64) if numbers is None else slips_in(numbers)
-    if numbers is None or not at.size:
-        if numbers is not None and (groups := _groups_apart(numbers)):
+    if numbers is None:
+        return
+    at = slips_in(numbers)
+    if not at.size:
+        if groups := _groups_apart(numbers):
             warn(
                 f"The values of {what} are in two groups, {groups}, with none between. If they are "
                 "in two units, or of two kinds such as ages and years of birth, write all in the "

@@ -232,7 +232,7 @@ class AbstractKernel(ABC):
 
     @final
     def diagonal(self, key: int | None, norms: Float, sigma: float) -> Float:
-        """Diagonal (m,) of base matrix `key`, or of K if None; `norms` (m,) is that of G."""
+        """Diagonal (m,) of base matrix `key`, or of K if None; `norms` is the diagonal of G."""
         if self.is_product:
             return np.ones_like(norms)  # exp(0): the distance of a sample from itself is 0
         diagonal = np.empty_like(norms)

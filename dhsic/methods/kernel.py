@@ -333,6 +333,7 @@ class KernelSelector(Selector, Generic[D]):
         again = bytes_again(n, m) + (marginal_bytes(run) if self.tests_features(run) else 0)
         # statistics of groups in progress
         n_open = 0 if run.groups is None else (OPEN_GROUPS + 4) * run.runtime.n_here
+        of_groups = 8 * m * m * n_open
         tasks = bytes_read_again(n, m, run.source)
         if self.tests_features(run):
             tile = marginal_judge(run).cost(m).tile
@@ -344,9 +345,9 @@ class KernelSelector(Selector, Generic[D]):
             limit = MemoryEstimate(resident_bytes()).allowed(self.memory_limit) - reserved
             return plan.memory(run.source, run.runtime, self._kernel, m, limit)
 
-        of_rounds = fitted(again)[0].tasks + n_open * 8 * m * m
-        tasks = max(tasks, of_rounds)
-        needed, budget = fitted(again + tasks - of_rounds + n_open * 8 * m * m)
+        of_rounds = fitted(again)[0].tasks  # independent of what is reserved
+        tasks = max(tasks, of_rounds + of_groups)
+        needed, budget = fitted(again + tasks - of_rounds)
         return replace(needed, tasks=tasks, vectors=needed.vectors + again), budget
 
     def _parts(
