@@ -57,7 +57,7 @@ ON_DATA = """
     sources/sentinels.py: _refuse_beside_scales refuse_sentinels
     sources/stores.py: WatchedStore._missing
     sources/tables.py: refuse_parts
-    sources/text_tables.py: TextTable._check_described
+    sources/text_refusal.py: TextRefusal.refuse_descriptions
     sources/values.py: Alleles.genotype_counts Alleles.minor_frequency _judged _refuse
     sources/variants.py: passing
     sources/vcz.py: _variants_axis
