@@ -60,3 +60,35 @@ def test_frames_with_other_families_are_refused(data):
     with pytest.raises(InputError, match=rf"{M} of {M} samples .* drop the column FID to match"):
         dhsic.test_features(path, labels.assign(FID="B"))
     assert np.argmin(dhsic.test_features(path, labels.drop(columns="FID")).p_values) == 3
+
+
+def test_family_ids_that_are_the_iids_of_others_are_refused(tmp_path, rng):
+    X = rng.integers(0, 3, (M, D))
+    iids = np.array([f"P{i}" for i in range(M)])
+    fids = np.roll(iids, 7)
+    path = write_plink(tmp_path / "x", X, families=[*fids], samples=[*iids])
+    y = X[:, 3] + rng.normal(0, 0.3, M)
+    table = pd.DataFrame({"FID": fids, "y": y})
+    table.to_csv(tmp_path / "y.csv", index=False)
+    words = ["test", path, "--target", "y", "-n", "1", "--labels", tmp_path / "y.csv"]
+
+    said = " ".join(run(*words, code=2).stderr.split())
+
+    assert "is the IID of one sample and the FID of another" in said
+    assert "Rename the column: to IID if it contains the IIDs, or add a column IID." in said
+    table.assign(IID=iids).rename(columns={"FID": "family"}).to_csv(tmp_path / "y.csv", index=False)
+    assert "rs3 " in run(*words, "--sample-column", "IID").stdout
+    pd.DataFrame({"IID": iids, "y": y}).to_csv(tmp_path / "y.csv", index=False)
+    assert "rs3 " in run(*words).stdout
+
+
+def test_families_of_one_that_equal_the_iid_are_matched(tmp_path, rng):
+    X = rng.integers(0, 3, (M, D))
+    iids = [f"P{i}" for i in range(M)]
+    path = write_plink(tmp_path / "x", X, families=iids, samples=iids)
+    y = X[:, 3] + rng.normal(0, 0.3, M)
+    pd.DataFrame({"FID": iids, "y": y})[::-1].to_csv(tmp_path / "y.csv", index=False)
+    assert (
+        "rs3 "
+        in run("test", path, "--target", "y", "-n", "1", "--labels", tmp_path / "y.csv").stdout
+    )

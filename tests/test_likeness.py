@@ -175,10 +175,26 @@ def test_samples_that_differ_only_in_blanks_are_not_dropped(rng, tmp_path, monke
     command = ("test", "x.csv", "--target", "ill", "-n", "1", "--labels")
     said = " ".join(run(*command, "l.csv", code=2).stderr.split())
     assert "--drop-missing" not in said
+    refused = run(*command, "l.csv", "--drop-missing", code=2).stderr
+    assert "39 of these names differ only in spaces" in " ".join(refused.split())
     remedy = re.search(r'python( -c ".*")\. Then pass NEW\.tsv', said)[1].replace("DATA", "x.csv")
     subprocess.run(["bash", "-c", shlex.quote(sys.executable) + remedy], check=True)
     assert "--drop-missing" in " ".join(run(*command, "NEW.tsv", code=2).stderr.split())
     assert "g2" in run(*command, "NEW.tsv", "--drop-missing").stdout
+
+
+def test_the_note_on_ignored_rows_tells_names_that_differ_only_in_case(rng, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = drawn(rng)
+    names = pd.Index([f"P{i}" for i in range(M)], name="id")
+    pd.DataFrame(X, names).add_prefix("g").to_csv("x.csv")
+    pd.DataFrame({"id": [*names[:-3], "p1x", f"p{M - 2}"], "ill": y[:-1]}).to_csv(
+        "l.csv", index=False
+    )
+    said = run("test", "x.csv", "--labels", "l.csv", "--target", "ill", "--drop-missing").stderr
+    said = " ".join(said.split())
+    assert "1 ignored name differs only in upper and lower case: for example, " in said
+    assert f"'p{M - 2}' is 'P{M - 2}' in the data;" in said
 
 
 def test_patients_of_several_samples_have_no_rule():

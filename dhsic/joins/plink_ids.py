@@ -54,6 +54,9 @@ def check_plink_ids(
 ) -> None:
     """Refuse a table in which samples have another FID or SID than in the data.
 
+    A table whose column FID was matched to the IIDs of the data is refused if the data have FIDs of
+    the same names, in another order.
+
     Ids that are 0, or the IID, name no family or source and are not compared.
 
     Parameters
@@ -70,6 +73,8 @@ def check_plink_ids(
         Advice on how to match by IID alone, if not to drop the column.
     """
     by_name = {plain(name): name for name in columns}
+    if [*map(plain, order.key)] == [FAMILY] and "FID" in ids:
+        _check_families_alone(what, as_text(columns[by_name[FAMILY]]), order, as_text(ids["FID"]))
     if SAMPLE not in map(plain, order.key):
         return
     has_row = order.rows >= 0
@@ -93,3 +98,18 @@ def check_plink_ids(
                 f"would not match them. Correct the {column}s, or {how} to match without the "
                 f"{column}."
             )
+
+
+def _check_families_alone(what: str, families: Array, order: RowOrder, ours: Array) -> None:
+    """Refuse `families` of a table that equal IIDs, if samples of the data have these as FIDs."""
+    has_row = order.rows >= 0
+    matched, own = families[order.rows[has_row]], ours[has_row]
+    wrong = np.flatnonzero((matched != own) & np.isin(matched, ours))
+    if wrong.size:
+        first = matched[wrong[0]]
+        raise InputError(
+            f"Column FID of {what} contains family ids, which {wrong.size:,} of {len(own):,} "
+            f"samples of the data share with the IIDs of others: {first} is the IID of one sample "
+            "and the FID of another. Rename the column: to IID if it contains the IIDs, or add a "
+            "column IID."
+        )

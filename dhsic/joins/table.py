@@ -195,7 +195,7 @@ class Table:
             refuse_other_start(self.what, key, ours, self._rewriting(key))
             is_certain = sample_column is not None or key.is_large
             self._check_lacking(key, ours, may_drop=drop_missing, is_certain=is_certain)
-        return RowOrder(key.rows, key.columns, _note(key), int((key.at < 0).sum()))
+        return RowOrder(key.rows, key.columns, _note(key, ours), int((key.at < 0).sum()))
 
     def _check_nameless(
         self, text: Mapping[str, Array], wanted: tuple[str, ...], sample_column: str | None
@@ -360,14 +360,16 @@ class Table:
                 f"({abbreviate(self.columns)}), but it should contain the column names. Add a "
                 "row of column names."
             )
-        if may_drop and is_certain:
+        unknown = key.values[key.at < 0]
+        spelling, n_alike = difference(unknown, lacking)
+        if may_drop and is_certain and BLANKS not in spelling:
             return
-        n_unknown = int((key.at < 0).sum())
+        n_unknown = len(unknown)
         hints = ""
         if n_unknown:
             hints = f" It also has {n_unknown} name{'s' * (n_unknown > 1)} not in the data."
-        hints += " Only few samples match, which may be chance." if may_drop else ""
-        spelling, n_alike = difference(key.values[key.at < 0], lacking)
+        if may_drop and not is_certain:
+            hints += " Only few samples match, which may be chance."
         advice = ""
         if spelling:
             hints += f" {spelling.replace('They', f'{n_alike} of these names', 1)}"
@@ -390,8 +392,8 @@ def _ids(text: Mapping[str, Array], wanted: tuple[str, ...]) -> list[str]:
     return [name for name in free(text, wanted) if is_id(name) or names_rows(text[name])]
 
 
-def _note(key: Key) -> str:
-    """Return a sentence on how rows were matched by a key."""
+def _note(key: Key, ours: Array) -> str:
+    """Return a sentence on how rows were matched by a key to the samples `ours` (m,)."""
     named_rows = key.rows[key.rows >= 0]
     order = "the same" if (np.diff(named_rows) > 0).all() else "another"
     columns = f" ({key.description})" if key.columns != ("",) else ""
@@ -401,4 +403,8 @@ def _note(key: Key) -> str:
         note += f"; {n_ignored:,} rows of other samples were ignored"
     if n_lacking:
         note += f"; {n_lacking:,} samples of the data have no row"
+    spelling, n_alike = difference(key.values[key.at < 0], ours[key.rows < 0])
+    if spelling.startswith("They "):
+        names = f"; {n_alike:,} ignored name{'s differ' if n_alike > 1 else ' differs'}"
+        note += spelling[:-1].replace("They differ", names, 1)
     return note
