@@ -5,6 +5,7 @@ that the error has to name. What was made is the same afterwards, byte by byte.
 """
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from stores import draw_genotypes, write, write_matrix, write_sparse, write_vcz
 from test_bad_inputs import TRAIT, X, Y, fit
 from zarr.codecs import BloscCodec, Crc32cCodec
 
+import dhsic
 from dhsic import CheckpointError, ClusterError, DataError, InputError
 
 CALLS = draw_genotypes(30, 12)
@@ -413,3 +415,16 @@ def test_clusters_that_cannot_run_it(cluster, tmp_path, monkeypatch):
             assert_refused(
                 lambda: fit(runtime=runtime, checkpoint=None), ClusterError, words, tmp_path
             )
+
+
+def test_the_path_of_the_matrix_beside_labels_is_advised(tmp_path, rng):
+    group = zarr.open_group(tmp_path / "s.zarr", mode="w")
+    X = rng.standard_normal((30, 6))
+    for name in "images", "rna/layers", "rna":
+        group.require_group(name).create_array("X", data=X)
+    group["rna"].create_array("y", data=X[:, 2])
+    with pytest.raises(dhsic.InputError, match="its groups have: images/X") as error:
+        dhsic.test_features(tmp_path / "s.zarr", X[:, 2])
+    path = re.search("with the matrix, (.*), or", str(error.value))[1]
+    assert path == str(tmp_path / "s.zarr/rna")
+    assert dhsic.test_features(path, "y").p_values.argmin() == 2

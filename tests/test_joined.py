@@ -921,3 +921,20 @@ def test_a_person_whom_one_file_lacks_is_told_beside_a_table_of_labels(here, tmp
         assert "chr2.bed does not have the same samples" in said
         option = re.search(r"(--intersect-samples)", said)[1]
         assert f"{M - 1 - (n < M)} real values" in told(run(*words, option))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_files_whose_names_differ_in_blanks_are_joined_by_the_command(which, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    every, paths = tables(tmp_path, (1, 1), "s")
+    table = pd.read_csv(paths[which])
+    table["id"] = table["id"].str.replace("s", "s ")
+    table.to_csv(paths[which], index=False)
+    with pytest.raises(InputError, match="differ only in spaces") as caught:
+        dhsic.open_source(paths)
+    command = re.search(r'python (-c ".*?"), then pass NEW.csv instead of (\w+)', str(caught.value))
+    subprocess.run([sys.executable, *shlex.split(command[1])], check=True)
+    assert command[2] == f"part{which + 1}"
+    paths[which] = "NEW.csv"
+    source = quiet(paths)
+    np.testing.assert_array_equal(whole(source), every[source.feature_names()])

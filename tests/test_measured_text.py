@@ -206,3 +206,15 @@ def test_dates_with_two_digits_of_the_year_have_a_sentence_on_the_century():
     with pytest.raises(dhsic.InputError, match="are dates") as error:
         dhsic.test_features(X, days("%d/%m/%Y").to_numpy())
     assert "1969" not in str(error.value)
+
+
+def test_the_advice_on_dates_in_a_column_of_the_frame_names_the_column():
+    days = pd.date_range("2020-01-01", periods=M, freq="97D")
+    frame = pd.DataFrame(np.asarray(X)).add_prefix("g").assign(when=days)
+    for target, name in ("when", "X['when']"), (["when"], "X['when']"):
+        with pytest.raises(dhsic.InputError, match="are dates") as error:
+            dhsic.test_features(frame, target)
+        expression = re.search(r"of days: pass (.*)\. If they are", str(error.value))[1]
+        assert name in expression
+        numbers = eval(expression, {"pandas": pd, "X": frame})
+        np.testing.assert_allclose(np.diff(numbers), 97)

@@ -217,6 +217,16 @@ class Inputs:
         """Whether labels are read with the features: columns of a table, or of several files."""
         return is_several(self.data) or ("not_features" in self.opening and is_table(self.data))
 
+    @property
+    def _target_in_code(self) -> str:
+        """Python expression for the labels: `what`, or columns of the frame X passed as data."""
+        if not isinstance(self.passed, pd.DataFrame) or self.passed is self.data:
+            return self.what
+        if isinstance(self.target, pd.DataFrame):
+            return "X" if {*self.target.columns} <= {*self.passed.columns} else self.what
+        name = getattr(self.target, "name", None)
+        return f"X[{name!r}]" if name is not None and name in self.passed.columns else self.what
+
     @cached_property
     def _values(self) -> tuple[Array | None, Any]:
         """Labels as an array, and covariates, before they are matched to samples."""
@@ -225,7 +235,7 @@ class Inputs:
     def _read(self, data: Any) -> tuple[Array | None, Any]:
         """Return labels as an array, and covariates; if they are names, read them from `data`."""
         if self.censoring is None:
-            check_mixed(self.what, self.target)
+            check_mixed(self._target_in_code, self.target)
         check_mixed("covariates", self.covariates)
         fill = self.opening.get("missing_chunks", "error")
         covariates = _as_covariates(self.covariates, data, fill)

@@ -28,7 +28,7 @@ from dhsic.sources.delimited import Delimited, is_text_table
 from dhsic.sources.file_lists import natural_key
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.joined import JoinedSource, Part
-from dhsic.sources.likeness import difference
+from dhsic.sources.likeness import BLANKS, difference
 from dhsic.sources.mudata import are_modalities
 from dhsic.sources.options import text
 from dhsic.sources.plink import AbstractPlinkSource
@@ -576,6 +576,14 @@ def _renamed(part: Part, names: Array, expression: str) -> str:
     return f": {column.rewritten(expression)} instead of {part.short}"
 
 
+def _without_blanks(files: Iterable[tuple[Part, pd.Index]]) -> str:
+    """Return a colon and a command that removes blanks from the names of a file; or ""."""
+    for part, names in files:
+        if names.str.contains(r"\s").any():
+            return _renamed(part, names.to_numpy(), r"{v}.str.replace(r'\s+', '', regex=True)")
+    return ""
+
+
 def _refuse_other_samples(part: Part, ours: pd.Index, other: Part, theirs: pd.Index) -> None:
     """Refuse a file whose samples are not those of the first file."""
     only = [(part, ours[~ours.isin(theirs)]), (other, theirs[~theirs.isin(ours)])]
@@ -592,9 +600,10 @@ def _refuse_other_samples(part: Part, ours: pd.Index, other: Part, theirs: pd.In
     )
     about, n_alike = difference(map(str, only[1][1]), map(str, only[0][1]))
     if 2 * n_alike > len(only[1][1]):
+        renamed = "" if BLANKS not in about else _without_blanks(((other, theirs), (part, ours)))
         raise InputError(
             f"{differ} {about.replace('in the data', f'in {part.short}')} Write the names in the "
-            "same way in all files."
+            f"same way in all files{renamed}."
         )
     raise InputError(
         f"{differ} Pass intersect_samples=True to use only the samples that all files have, or "

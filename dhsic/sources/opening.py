@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -626,8 +627,14 @@ def refuse_groups(group: zarr.Group) -> None:
         for name, node in sorted(members.items())
         if isinstance(node, zarr.Array) and node.ndim > 1 and node.dtype.kind in "biufc"
     }
+    vectors = Counter(
+        name.rpartition("/")[0]
+        for name, node in members.items()
+        if isinstance(node, zarr.Array) and node.ndim == 1
+    )
     if found:
-        first, where = next(iter(found)), str(group.store_path).removeprefix("file://")
+        first = max(found, key=lambda name: vectors[name.rpartition("/")[0]])  # beside labels
+        where = str(group.store_path).removeprefix("file://")
         raise InputError(
             f"{where} has no matrix at its top level, but its groups have: "
             f"{abbreviate((f'{name} {shape}' for name, shape in found.items()), 8)}. Pass the "
