@@ -212,7 +212,7 @@ class Inputs:
         is_matched = not self.by_position and (may_be_some or bool(id_columns(self.target)))
         return None if labels is None or is_matched else len(labels)
 
-    @property
+    @cached_property
     def _holds_labels(self) -> bool:
         """Whether labels are read with the features: columns of a table, or of several files."""
         return is_several(self.data) or ("not_features" in self.opening and is_table(self.data))

@@ -375,8 +375,10 @@ def codes_in(values: Array, kept: Collection[float] = ()) -> dict[float, int]:
     numbers = as_numbers(values)
     if numbers is None:
         return {}
-    counts = {code: n_coded(numbers, code, kept) for code in MISSING_CODES if code not in kept}
-    code_counts: dict[float, int] = {code: n for code, n in counts.items() if n}
+    code_counts: dict[float, int] = {}
+    if np.isin(numbers, in_both_precisions(MISSING_CODES)).any():
+        counts = {code: n_coded(numbers, code, kept) for code in MISSING_CODES if code not in kept}
+        code_counts = {code: n for code, n in counts.items() if n}
     if PLINK_MISSING not in code_counts:  # -8 and -7 may be values
         code_counts = {code: n for code, n in code_counts.items() if code not in BESIDE_9}
     code_counts |= _beside_scale(numbers, kept)
