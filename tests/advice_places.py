@@ -60,7 +60,7 @@ ON_DATA = """
     sources/text_refusal.py: TextRefusal.refuse_descriptions
     sources/values.py: Alleles.genotype_counts Alleles.minor_frequency _judged _refuse
     sources/variants.py: passing
-    sources/vcz.py: _variants_axis
+    sources/vcz.py: Calls._check_half_calls _variants_axis
 """
 
 #: Advice about estimators, tests, kernels, pairs and plans.

@@ -291,3 +291,28 @@ def test_calls_of_format_2_are_missing_where_they_are_minus_one(fill, tmp_path):
     source = open_source(tmp_path / "s.zarr")
     assert source.missing_code == -1
     np.testing.assert_array_equal(values_of(source), np.where(LACKING, np.nan, calls.T))
+
+
+@pytest.mark.filterwarnings("ignore:In . features, zeros lie far below")
+@pytest.mark.parametrize("fill", [0.0, -1.0])
+def test_zeros_of_format_2_are_told_where_xarray_masks_them(fill, tmp_path):
+    X = np.exp(np.random.default_rng(0).normal(3, 0.5, (40, 6))).astype(np.float32)
+    gaps = xr.DataArray(np.where(X > 30, np.nan, X), dims=("sample", "feature"), name="conc")
+    path = tmp_path / "s.zarr"
+    gaps.to_dataset().to_zarr(path, zarr_format=2, encoding={"conc": {"_FillValue": fill}})
+    source = open_source(path)
+    if fill:
+        assert not source.hint
+        np.testing.assert_array_equal(values_of(source), gaps)
+        return
+    assert (
+        "If they are missing, pass missing_code=0; if not, pass missing_code=None." in source.hint
+    )
+    source = open_source(path, missing_code=0)
+    np.testing.assert_array_equal(values_of(source), gaps)
+    assert not source.hint
+    source = open_source(path, missing_code=None)
+    np.testing.assert_array_equal(values_of(source), gaps.fillna(0))
+    assert not source.hint
+    with pytest.warns(UserWarning, match="xarray reads its zeros as missing"):
+        dhsic.test_features(path, np.arange(40.0))

@@ -141,6 +141,28 @@ def test_a_transposed_table_of_plink_is_turned_by_itself(rng, tmp_path, suffix, 
     assert stored.sample_names().tolist() == source.sample_names().tolist()
 
 
+def test_a_transposed_table_without_genetic_distances_is_turned(rng, tmp_path):
+    G, path = genotypes(rng), tmp_path / "g.traw"
+    table = traw(G, [f"0_i{k}" for k in range(M)]).drop(columns="(C)M")
+    table.to_csv(path, sep="\t", index=False, na_rep="NA")
+    source = open_source(path)
+    np.testing.assert_array_equal(values_of(source), G)
+    assert source.feature_coords()["variant_position"].tolist() == [100, 107, 114, 121, 128, 135]
+
+
+def test_columns_that_mark_heterozygotes_are_told(rng, tmp_path):
+    G = genotypes(rng)
+    ids = [f"i{k}" for k in range(M)]
+    table = raw(G, ids, ["f"] * M)
+    dominance = (table.filter(like="rs") == 1).fillna(False).astype(int)
+    both = table.join(dominance.rename(columns=lambda name: f"{name.split('_')[0]}_HET"))
+    both.to_csv(tmp_path / "ad.raw", sep=" ", index=False, na_rep="NA")
+    assert "6 columns of" in (hint := open_source(tmp_path / "ad.raw").hint)
+    assert "(rs0_HET, rs1_HET, ... (6 in all)) mark heterozygotes" in hint
+    table.to_csv(tmp_path / "a.raw", sep=" ", index=False, na_rep="NA")
+    assert not open_source(tmp_path / "a.raw").hint
+
+
 def test_a_position_that_is_none_is_refused(rng, tmp_path):
     table = traw(genotypes(rng), [f"f_i{k}" for k in range(M)]).astype({"POS": str})
     table.loc[2, "POS"] = "chr"

@@ -4,12 +4,13 @@ import gzip
 import pickle
 import re
 import shlex
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 from commands import run
-from stores import write_plink
+from stores import write_plink, write_vcz
 from suites.source import Case, SourceSuite, whole
 
 import dhsic
@@ -144,6 +145,56 @@ def test_calls_of_several_alleles_and_of_one_copy(tmp_path):
     counted = dhsic.open_source(path, ploidy_policy="count")
     assert counted.read(counted.blocks(9)[0]).T.tolist()[1] == [1, 1, -1]
     assert source.feature_coords()["variant_alt"].tolist() == ["G,T", "G", "G,T,C", "G"]
+
+
+@pytest.mark.parametrize("contig", ["X", "chrX", "23"])
+@pytest.mark.parametrize("suffix", ["vcf", "vcf.gz"])
+def test_half_calls_of_males_are_refused_and_the_command_writes_haploid_calls(
+    suffix, contig, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    males = np.arange(M) % 2 == 0
+    alleles = np.where(CALLS < 0, 0, CALLS) > np.arange(M)[:, None] % 3
+
+    def write(name, of_males):
+        def call(i, j):
+            if j > 8 and males[i]:
+                return of_males.format(int(alleles[i, j]))
+            return TEXTS[int(alleles[i, j]) + int(alleles[i, j - 1])]
+
+        rows = [
+            row(*(call(i, j) for i in range(M)), j=j, contig=contig if j > 8 else "1")
+            for j in range(D)
+        ]
+        header = HEADER.replace("##contig=<ID=X>", f"##contig=<ID={contig}>")
+        return write_vcf(tmp_path / name, rows, header=header)
+
+    path = write(f"half.{suffix}", "{}/.")
+    with pytest.raises(
+        InputError, match=rf"15 of 30 samples .* only half calls .* on {contig}:"
+    ) as e:
+        dhsic.test_features(path, Y)
+    command = re.search("haploid calls: (.*), then pass NEW.vcf", str(e.value))[1]
+    subprocess.run(command, shell=True, check=True)
+    right = dhsic.test_features(write("right.vcf", "{}"), Y)
+    np.testing.assert_array_equal(dhsic.test_features("NEW.vcf", Y).p_values, right.p_values)
+    autosomes = dhsic.Filters(chromosomes="1")
+    result = dhsic.select(path, Y, n_features_to_select=3, filters=autosomes, progress=False)
+    assert 9 in result.sizes.values()
+
+
+def test_half_calls_of_a_store_are_refused_where_all_calls_are(tmp_path):
+    calls = np.random.default_rng(0).integers(0, 2, (40, 20, 2)).astype(np.int8)
+    calls[:, :9, 1] = -1
+    calls[::7, 12] = -1
+    path = write_vcz(tmp_path / "x", calls).store_path.store.root
+    with pytest.raises(
+        InputError, match=r"9 of 20 samples .* the absent allele of a haploid call is -2"
+    ):
+        dhsic.test_features(path, np.arange(20) % 3)
+    calls[20:, :9, 1] = -2
+    path = write_vcz(tmp_path / "y", calls).store_path.store.root
+    assert dhsic.test_features(path, np.arange(20) % 3).p_values.size == 40
 
 
 def test_dosages_of_ds_and_gp(tmp_path, client):

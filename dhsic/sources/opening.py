@@ -67,6 +67,7 @@ from dhsic.sources.options import (
     naming_array,
 )
 from dhsic.sources.other_frames import in_pandas
+from dhsic.sources.packing import xarray_masks_zeros
 from dhsic.sources.parquet import open_parquet
 from dhsic.sources.plink import SUFFIXES as PLINK_SUFFIXES
 from dhsic.sources.plink import is_prefix, open_plink
@@ -676,6 +677,12 @@ def _open_matrix(
     chunked, code = chunked_of(array, axis, options)
     check_shape(chunked.shape, chunked.label)
     source = ZarrSource(chunked, names, missing_code=code)
+    if options.missing_code == "auto" and xarray_masks_zeros(array):
+        source.hint = (
+            f"The fill value of {what} (Zarr format 2) is 0, so xarray reads its zeros as missing "
+            "values, and dhsic as 0. If they are missing, pass missing_code=0; if not, pass "
+            "missing_code=None."
+        )
     if ON_X in beside and group is not None:
         place = place_of(group)
         sex = partial(stored_sex, place)

@@ -55,6 +55,13 @@ def declared(of: zarr.Array[Any] | xr.DataArray) -> dict[str, Any]:
     return attributes
 
 
+def xarray_masks_zeros(of: zarr.Array[Any]) -> bool:
+    """Whether xarray reads zeros of floats in Zarr 2 as missing, because the fill value is 0."""
+    is_of_xarray = of.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in of.attrs
+    is_packed = not {*of.attrs}.isdisjoint((SCALE, OFFSET))
+    return is_of_xarray and of.dtype.kind == "f" and of.fill_value == 0 and not is_packed
+
+
 def _declared_in_memory(of: xr.DataArray) -> dict[str, Any]:
     """Return the attributes of a DataArray that xarray has not applied to its values."""
     declared_attributes = dict(of.attrs)

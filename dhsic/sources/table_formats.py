@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import dropwhile
+from itertools import dropwhile, takewhile
 
 import numpy as np
 import xarray as xr
@@ -25,8 +25,9 @@ from dhsic.sources.variants import ALLELES, CONTIG, CONTIGS, IDS, POSITION, Vari
 #: Columns before the genotypes in .raw; and those of them that are measurements of samples.
 PEDIGREE = frozenset({"fid", "iid", "sid", "sex", "phenotype", "pheno", "pheno1", *PARENTS})
 PHENOTYPES = frozenset({"sex", "phenotype", "pheno", "pheno1"})
-#: Columns before the samples in .traw and in featureCounts.
+#: Columns before the samples in .traw and in featureCounts; one of .traw may be absent.
 TRAW = ("CHR", "SNP", "(C)M", "POS", "COUNTED", "ALT")
+GENETIC_DISTANCE = "(C)M"
 FEATURE_COUNTS = ("Geneid", "Chr", "Start", "End", "Strand", "Length")
 #: Description of the allele that .traw and .raw count.
 COUNTED_IN_TRAW = "COUNTED of the table (variant_alt)"
@@ -77,8 +78,9 @@ def format_of(text: Delimited) -> TableFormat | None:
         return TableFormat(GCT, names[0], about, coords, n_rows_apart)
     if top.format_name == GEO:
         return TableFormat(GEO, names[0], tuple(n for n in names[1:2] if n == "IDENTIFIER"))
-    if tuple(names[: len(TRAW)]) == TRAW:
-        return TableFormat(".traw of PLINK", "SNP", tuple(n for n in TRAW if n != "SNP"))
+    of_variants = [*takewhile(TRAW.__contains__, names)]
+    if {*of_variants} >= {*TRAW} - {GENETIC_DISTANCE}:
+        return TableFormat(".traw of PLINK", "SNP", tuple(n for n in of_variants if n != "SNP"))
     if tuple(names[: len(FEATURE_COUNTS)]) == FEATURE_COUNTS:
         return TableFormat("featureCounts", names[0], FEATURE_COUNTS[1:])
     return None
@@ -102,6 +104,16 @@ def phenotypes_of_plink(names: Sequence[str]) -> list[str]:
     called = [plain(name) for name in names[:n]]
     is_pedigree = "iid" in called and bool({*called} & ({*PARENTS, *PHENOTYPES} - {"sex"}))
     return [name for name in names[:n] if is_pedigree and plain(name) in PHENOTYPES]
+
+
+def heterozygotes_in(names: Sequence[str]) -> list[str]:
+    """Return the columns of a .raw table that mark heterozygotes (plink --recode AD).
+
+    >>> heterozygotes_in(["rs1_A", "rs1_HET", "rs2_G"])
+    ['rs1_HET']
+    """
+    variants = {name.rpartition("_")[0] for name in names if not name.endswith("_HET")}
+    return [n for n in names if n.endswith("_HET") and n.removesuffix("_HET") in variants]
 
 
 def counts_alleles(names: Sequence[str]) -> bool:

@@ -47,6 +47,7 @@ from dhsic.sources.table_formats import (
     COUNTED_IN_TRAW,
     counts_alleles,
     format_of,
+    heterozygotes_in,
     phenotypes_of_plink,
     samples_of_traw,
     variants_of_traw,
@@ -156,7 +157,17 @@ class TextTable:
     @property
     def hint(self) -> str:
         """Sentence on columns that look like ids and are not used as features; "" for none."""
-        return "" if self.turned else self.columns.hint(self.path)
+        if self.turned:
+            return ""
+        twice = []
+        if phenotypes_of_plink(self.columns.names):
+            twice = heterozygotes_in([self.columns.names[i] for i in self.columns.numbers])
+        about_twice = (
+            f"{len(twice):,} columns of {self.path} ({abbreviate(twice, 2)}) mark heterozygotes, "
+            "as plink --recode AD writes them, so each variant counts twice. Tests of dosages find "
+            "dominant and recessive effects too: write the table with plink --recode A."
+        )
+        return " ".join(filter(None, [self.columns.hint(self.path), about_twice if twice else ""]))
 
     def described(self) -> str:
         """Return a description of how the table is read: orientation, separator and header."""

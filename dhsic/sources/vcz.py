@@ -11,8 +11,10 @@ Other arrays of a store that describe variants are read by `dhsic.sources.varian
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,9 +78,15 @@ class Calls:
 
         Such samples have a haploid call at the variant in the middle of the contig, or are males
         according to their calls on X, see `homozygous_males`. Autosomes are not examined.
+
+        Raises
+        ------
+        InputError
+            Some samples have only half calls (0/.) on a contig.
         """
         haploid: dict[str, int] = {}
         for name, at in self._sex_contigs.items():
+            self._check_half_calls(name, at)
             middle = int(at[at.size // 2])
             copies = self.copies(self.chunked.read(Block(0, middle, middle + 1), None)[0])
             n = int((copies == 1).sum())
@@ -87,6 +95,30 @@ class Calls:
             elif self._is_x(name) and self.homozygous_males.any():
                 haploid[name] = int(self.homozygous_males.sum())
         return haploid
+
+    def _check_half_calls(self, contig: str, at: Index) -> None:
+        """Refuse half calls (0/.) that are all calls of some samples at the features `at`.
+
+        Programs that write a single copy in this way mean a haploid call; as half calls, all calls
+        of these samples would be missing.
+        """
+        m, first = self.chunked.n_samples, max(0, at.size // 2 - FEW_VARIANTS // 2)
+        n_half, n_whole = np.zeros(m, dtype=int), np.zeros(m, dtype=int)
+        for j in at[first : first + FEW_VARIANTS].tolist():
+            calls = self.chunked.read(Block(0, j, j + 1), None)[0]
+            is_half = (calls >= 0).any(axis=-1) & (calls == MISSING).any(axis=-1)
+            n_half += is_half
+            n_whole += ~is_half & (calls >= 0).any(axis=-1)
+        n = int(((n_half > 0) & (n_whole == 0)).sum())
+        if n < 2 or n_half.max() < min(at.size, FEW_VARIANTS) / 2:
+            return
+        remedy = _haploid_calls(self.chunked.label, contig)
+        raise InputError(
+            f"{n:,} of {m:,} samples of {self.chunked.label} have only half calls (0/.) on "
+            f"{contig}: one allele, and a missing one. If these samples have one copy of {contig}, "
+            f"as males have of X, write haploid calls: {remedy} "
+            f"If these calls are missing, exclude {contig} (chromosomes=)."
+        )
 
     @cached_property
     def _sex_contigs(self) -> dict[str, Index]:
@@ -363,6 +395,25 @@ def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> CallSo
     options.check_dim(1, "samples", label)
     options.check_length(source.n_samples, label)
     return source
+
+
+def _haploid_calls(label: str, contig: str) -> str:
+    """Return advice on how to write the half calls of a contig as haploid calls.
+
+    `label` is the path of the variable of calls, in a VCF file or a VCF Zarr store.
+    """
+    path = Path(label).parent
+    if not path.is_file():
+        return (
+            "in VCF Zarr, the absent allele of a haploid call is -2, and -1 is a missing allele. "
+            "Write the store again from its VCF file, for example with vcf2zarr."
+        )
+    read = "gzip -dc" if path.suffix == ".gz" else "cat"
+    change = rf"/^{contig}\t/s#\t([0-9]+)[/|]\.#\t\1#g"
+    return (
+        f"{read} {shlex.quote(str(path))} | sed -E {shlex.quote(change)} > NEW.vcf, then pass "
+        "NEW.vcf."
+    )
 
 
 def _packing_of(array: zarr.Array[Any]) -> Packing | None:
