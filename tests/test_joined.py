@@ -299,7 +299,7 @@ def test_sexes_are_those_of_the_merged_file(data):
 def test_files_that_contradict_each_other_on_sexes_are_refused(tmp_path):
     _, files = split(tmp_path)
     other_sexes(tmp_path, files)
-    said = r"7 of 40 samples have another sex in .*chr2.bed than in .*chr1.bed"
+    said = r"7 of 40 samples have different sexes in .*chr2.bed and .*chr1.bed"
     with pytest.raises(InputError, match=said):
         quiet(files).sexes()
     with pytest.raises(InputError, match=said):

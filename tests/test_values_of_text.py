@@ -113,7 +113,7 @@ def test_missing_categories_of_a_frame_stay_missing():
     data.loc[NAMES[:3], "colour"] = [None, "NA", np.nan]
     data.loc[NAMES[3], "colour"] = "?"
     sentence = refusal(data)
-    data = assigned(sentence, data, "means missing, first: ")
+    data = assigned(sentence, data, "means missing, replace it first: ")
     mended = assigned(sentence, data, "where the category is missing: ")
     assert mended.iloc[:4, 5:].isna().all(axis=None)
     np.testing.assert_array_equal(mended["colour_red"][4:], COLOURS[4:] == "red")

@@ -38,7 +38,7 @@ FINGERPRINT_CHUNKS, FINGERPRINT_FEATURES, FINGERPRINT_SAMPLES = 8, 4096, 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
-    """Names and coordinates of features (d,) and samples (m,), as far as they are known.
+    """Names and coordinates of the features (d,) and samples (m,) of a matrix, if known.
 
     Each field is an array, or a function that reads the array on demand. `key` returns the arrays
     that a fingerprint uses instead of the names. `check` validates the stored names without keeping
@@ -144,7 +144,7 @@ class AbstractSource(ABC):
         return None if self.on_x is None else self.on_x.sexes_of(self)
 
     def sex_linked_features(self) -> Index:
-        """Return ascending positions of features that may be haploid in one sex, by chromosome.
+        """Return ascending positions of features on chromosomes that may be haploid in one sex.
 
         No calls are read. If the result is empty, `haploid_features` returns no features either.
         """
@@ -231,7 +231,7 @@ class AbstractSource(ABC):
     def stored_samples(self, rows: Index) -> int:
         """Return the number of samples that must be read from storage to get `rows`.
 
-        By default these are all samples, as in chunks that contain all samples.
+        By default, all samples must be read.
         """
         del rows
         return self.n_samples
@@ -244,7 +244,10 @@ class AbstractSource(ABC):
         return self
 
     def of_features(self, values: Array) -> Array:
-        """Select the values of this source's features from values of all stored features."""
+        """Select the values of this source's features from values of all stored features.
+
+        A filtered source contains only some of the stored features.
+        """
         return values
 
     @abstractmethod
@@ -289,7 +292,10 @@ class AbstractSource(ABC):
 
     @final
     def feature_columns(self) -> Mapping[str, Column] | None:
-        """Return the columns of feature names (``feature``) and coordinates; None if in memory."""
+        """Return feature names (key ``feature``) and coordinates as columns that are read in parts.
+
+        The result is None for data in memory.
+        """
         value_or_reader = self.names.columns
         return value_or_reader() if callable(value_or_reader) else value_or_reader
 

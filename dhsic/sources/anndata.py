@@ -64,7 +64,7 @@ class Glance:
 
 
 class AbstractAnnData(ABC):
-    """AnnData: its matrices, and the dataframes of samples (obs) and features (var)."""
+    """Reader of AnnData: matrices, and dataframes of samples (obs) and features (var)."""
 
     @abstractmethod
     def frame(self, name: str) -> AbstractFrame:
@@ -101,7 +101,7 @@ class AbstractAnnData(ABC):
         return same[0] if len(same) == 1 else name
 
     def coordinates(self) -> tuple[str, ...]:
-        """Return the names of the matrices in obsm: spatial coordinates, embeddings."""
+        """Return the names of the matrices in obsm, such as spatial coordinates and embeddings."""
         return tuple(name for name in self.matrices() if name.startswith(OBSM))
 
     def coordinates_named(self, name: str) -> str | None:
@@ -178,7 +178,7 @@ class AnnDataStore(AbstractAnnData):
 
     @classmethod
     def containing(cls, array: zarr.Array[Any]) -> tuple[AnnDataStore, str] | None:
-        """Return the AnnData store that contains an array, and the array's name in it; or None."""
+        """Return the AnnData store that contains an array, and the array's name; else None."""
         parts = array.path.split("/")
         for n in (1, 2):
             name = "/".join(parts[-n:])
@@ -276,7 +276,7 @@ class ZarrParts(AbstractParts):
 
 
 def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
-    """Open X (n_obs, n_var) or another matrix; in the AnnData format, samples come first.
+    """Open X (n_obs, n_var) or another matrix of an AnnData store.
 
     A small sparse matrix is read into memory in CSC format.
 

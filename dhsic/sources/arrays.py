@@ -395,7 +395,7 @@ def open_xarray(X: xr.DataArray | xr.Dataset, options: OpenOptions) -> AbstractS
 
 
 def _dosages_on_x(source: AbstractSource, beside: Mapping[Any, Any]) -> DosagesOnX | None:
-    """Return the variants on chromosome X, with the SEX in the Dataset; None without contigs."""
+    """Return the variants on chromosome X, and the sexes of samples; None without contigs."""
     contigs = source.feature_coords().get(CONTIG)
     if contigs is None:
         return None
@@ -486,7 +486,7 @@ def _lazy_or_loaded(array: xr.DataArray) -> Any:
 
 
 def names_along(X: xr.DataArray | xr.Dataset, features: Any) -> Array | None:
-    """Return the names along a feature dimension, as `open_xarray` would; None without names."""
+    """Return the feature names that `open_xarray` would use; None if there are none."""
     if isinstance(X, xr.DataArray):
         return _labels(X, features, X.coords, of_features=True)
     if {"variants", "samples"} <= set(X.dims):

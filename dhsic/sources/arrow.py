@@ -1,4 +1,4 @@
-"""Tables in Arrow formats: Parquet, a file or a folder of parts, and Feather.
+"""Tables in Arrow formats: Parquet (a file, or a folder of parts) and Feather.
 
 Only the requested columns of a table are read. A pickled table opens its file again when it is
 read. The parts in a folder, as written by Dask and Spark, are in the order of the numbers in their
@@ -163,7 +163,10 @@ class AbstractArrowTable(ABC):
             ) from error
 
     def text(self, name: str) -> Array:
-        """Read a column as text, "" if missing; numbers and booleans without nulls stay as is."""
+        """Read a column as text, with "" for missing values.
+
+        Numbers and booleans without missing values are not converted.
+        """
         column = self.read([name]).column(name)
         if self.is_number(name) and not self.is_decimal(name) and not column.null_count:
             return np.asarray(column.to_numpy())

@@ -53,13 +53,13 @@ UINT16, UINT32 = struct.Struct("<H").unpack_from, struct.Struct("<I").unpack_fro
 BYTES_OF_LAYOUT_1 = 6
 #: Number of bytes read first for the description of a variant; long alleles need more.
 AT_ONCE = 512
-#: Number of first bytes of the data that an index repeats.
+#: Number of first bytes of the BGEN file that its index contains for comparison.
 REPEATED = 1000
 #: Bytes of records that are decoded at once, small enough for the cache of a processor.
 CACHE_BYTES = 1 << 18
-#: Largest number of variants whose annotations are kept, which takes about 100 bytes for each.
+#: Maximum number of variants with cached annotations; each takes about 100 bytes.
 MOST_KEPT = 1 << 18
-#: Number of files whose offsets are kept, which takes 8 bytes for each variant.
+#: Number of files with cached offsets; each variant takes 8 bytes.
 OPENED = 64
 #: Number of variants whose names are part of a fingerprint.
 SAMPLED = 1000
@@ -82,7 +82,7 @@ class Header(NamedTuple):
             head = file.read(24)
             if len(head) < 24 or head[16:20] not in MAGICS:
                 raise DataError(
-                    f"{path} does not begin like a BGEN file, but with {head[:20].hex(' ')}. "
+                    f"{path} is not a BGEN file: it begins with the bytes {head[:20].hex(' ')}. "
                     "Restore it, or write it again."
                 )
             offset, length, n_variants, n_samples = struct.unpack_from("<4I", head)
@@ -101,7 +101,7 @@ class Header(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """Description of a variant, and the place of its probabilities."""
+    """Description of a variant, and the location of its probabilities in the file."""
 
     varid: str
     rsid: str
@@ -255,7 +255,7 @@ class BgenFile:
         return Variants(self.dataset()).coords()
 
     def on_x(self) -> Index:
-        """Positions of the variants on X, ascending."""
+        """Return the ascending positions, among all variants, of variants on chromosome X."""
         data = self.dataset()
         are_x = are_on_x(data[CONTIGS].to_numpy())
         return np.flatnonzero(are_x[data[CONTIG].to_numpy()])
@@ -323,7 +323,10 @@ class BgenFile:
             pass
 
     def key(self) -> tuple[Array | None, ...]:
-        """Return a digest of all offsets and of some variant descriptions, and the sample ids."""
+        """Return arrays for a fingerprint of the file.
+
+        They are a digest of all offsets and some variant descriptions, and the sample ids.
+        """
         digest, offsets = hashlib.sha256(self.offsets.tobytes()), self.offsets
         chosen = np.unique(np.linspace(0, len(offsets) - 2, SAMPLED).astype(np.int64))
         with self.path.open("rb") as file:
@@ -354,10 +357,10 @@ def _samples(path: Path, n_samples: int) -> SampleTable:
     columns = rows[2:]
     if not is_typed or len(columns) != n_samples or {*map(len, columns)} != {len(names)}:
         raise DataError(
-            f"{path} does not describe the {n_samples:,} samples of the BGEN file beside it. It "
-            "needs a header (ID_1 ID_2 missing, or ID), a row of types (0 0 0, or 0), and "
-            f"{n_samples:,} rows with a value in each column, but it has {len(columns):,} rows "
-            "below the first two. Restore it, or remove it if the BGEN file has sample ids."
+            f"{path} does not describe the {n_samples:,} samples of the BGEN file beside it. A "
+            ".sample file needs a header (ID_1 ID_2 missing, or ID), a row of types (0 0 0, or 0), "
+            f"and one row per sample with a value in each column. This file has {len(columns):,} "
+            "rows below the first two. Restore it, or remove it if the BGEN file has sample ids."
         )
     values = np.array(columns, dtype=object)
     is_pair = types[1:2] == ["0"] and names[1].lower() != MISSING_RATE

@@ -134,7 +134,7 @@ def check_levels(
 def _about_amounts(
     amounts: Mapping[str, tuple[str, ...]], rewritten: Callable[[Mapping[str, str]], str]
 ) -> str:
-    """Return a message, after "has text", on columns whose levels look like amounts."""
+    """Return the rest of a message, after "has text", on columns with levels like amounts."""
     found = {name: known for name, of in amounts.items() if (known := measurements_of(of))}
     if found:
         shown = {name: abbreviate(map(repr, examples([*amounts[name]])), 3) for name in found}
@@ -212,7 +212,7 @@ def numbers_of(source: AbstractSource) -> Index:
 
 
 def codes_at(source: AbstractSource, feature: int, rows: Index | None) -> Index:
-    """Return the number, from 0, of each sample's level in a feature, (m,); -1 if missing."""
+    """Return each sample's level of a categorical feature, numbered from 0, (m,); -1 if missing."""
     (values,) = source.read_columns(Block(0, feature, feature + 1), np.zeros(1, np.int64), rows)
     return np.where(np.isnan(values), -1.0, values - FIRST).astype(np.int64)
 

@@ -87,7 +87,7 @@ class ChunkedArray:
         return guarded(raw, self.label, self.missing_chunks)
 
     def opened(self) -> zarr.Array[Any]:
-        """Open the array with zarr, for its metadata; its values are not checked."""
+        """Open the array with zarr, to read its metadata."""
         return array_at(StorePath(self.store, self.path))
 
     def read(self, block: Block, rows: Index | None) -> Array:
@@ -172,7 +172,7 @@ def array_at(place: StorePath) -> zarr.Array[Any]:
 
 
 def group_at(place: StorePath) -> zarr.Group:
-    """Open the group at `place`, with its own metadata and not those consolidated in the root.
+    """Open the group at `place` with its own metadata, not the metadata consolidated in the root.
 
     Store and path are passed separately, because zarr does not open the zip file of a `StorePath`.
     """
@@ -181,7 +181,7 @@ def group_at(place: StorePath) -> zarr.Group:
 
 
 def place_of(node: Node) -> StorePath:
-    """Return the location of an array or group, from which it can be opened elsewhere."""
+    """Return the location of an array or group, from which another process can open it."""
     return StorePath(portable(node.store), node.path)
 
 

@@ -56,7 +56,7 @@ class OversizeError(ValueError):
 
 
 def as_view(data: Any) -> memoryview:
-    """Return the bytes of a buffer of any kind."""
+    """Return the bytes of any buffer as a memoryview."""
     return memoryview(ensure_contiguous_ndarray(data, max_buffer_size=None)).cast("B")
 
 

@@ -53,7 +53,7 @@ class Column:
         return out
 
     def of(self, features: Index) -> Column:
-        """Return the column restricted to some features, ascending."""
+        """Return the column of an ascending subset of features."""
         return Column(features.size, self.dtype, _SubsetReader(self, features))
 
     def lazily(self) -> Any:

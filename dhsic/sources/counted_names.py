@@ -45,7 +45,7 @@ class Count(NamedTuple):
         return cls(str(prefixes.pop()), first, last) if first in (0, 1) and is_dense else None
 
     def is_shifted(self, other: Count) -> bool:
-        """Whether one of two counts begins and ends at larger numbers, and prefixes are equal.
+        """Whether two counts with one prefix are shifted: one begins and ends at larger numbers.
 
         >>> [Count("", 0, 9).is_shifted(Count("", 1, last)) for last in (10, 9)]
         [True, False]

@@ -1,8 +1,8 @@
 """Dates that are text or Python objects, which would be misread as classes or as numbers.
 
 As text, every date would be its own class. Dates are therefore refused, with a command that
-converts them to numbers of days. A few dates with several samples each are treated as batches, and
-remain groups. Dates that read as numbers are handled in `dhsic.joins.written_numbers`.
+converts them to numbers of days. A few dates with several samples each are treated as batches.
+Dates that read as numbers are handled in `dhsic.joins.written_numbers`.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = L
     """Refuse texts (m,) that are dates, because each date would be a class or group of its own.
 
     If the dates are few enough to be batches, they are accepted, and the result is a sentence that
-    says so. It is "" if the texts are not dates. `group` is "class" or "group"; `remedy` is the
-    advice for dates that are names.
+    says so. The result is "" if the texts are not dates. `group` is "class" or "group"; `remedy` is
+    the advice for dates that are names.
     """
     formats = date_formats(text)
     if not formats:
@@ -167,7 +167,7 @@ def about_dates(formats: Sequence[str]) -> str:
 
 
 def serial_days(texts: Iterable[str], numbers: Iterable[float]) -> str:
-    """Return a pandas expression for dates of which some are Excel serial numbers.
+    """Return a pandas expression for a column of dates that contains Excel serial numbers.
 
     The expression gives days since 1899-12-30, with fractions for times of day. It is "" if `texts`
     are not dates of one format, or if any of `numbers` is not a day from 1950 to 2100.

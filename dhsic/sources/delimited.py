@@ -215,7 +215,7 @@ class Delimited:
                     del fields[self.width :]
                 if fields == header and self.width > 1:
                     raise self.refused(
-                        f"line {number} repeats the header, as in files that were joined. "
+                        f"line {number} repeats the header, as if several files were joined. "
                         f"{self._without_repeated()}"
                     )
                 if fields and fields[0] in header and self._is_other_order(fields, header):
@@ -328,7 +328,7 @@ class Delimited:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Raise InputError with a clear message if the bytes are not text, or are damaged."""
+        """Convert errors of text decoding and of decompression to InputError."""
         try:
             yield
         except UnicodeDecodeError as error:

@@ -6,7 +6,7 @@ split into files, such as one per chromosome, has no blocks. Each block has its 
 replaces codes for missing values only in the blocks in which they mean missing.
 
 With ``balance=True`` all blocks contribute equally to the mean squared distance of samples. Let
-``v_b`` be the sum over the features of block b of their mean squares after scaling, B the number of
+``v_b`` be the sum of the mean squares of the features of block b after scaling, B the number of
 blocks, and ``v`` the sum of the ``v_b``. The features of block b are multiplied by ``sqrt(v / (B
 v_b))``. The sum over all features remains v.
 """
@@ -26,7 +26,7 @@ from dhsic.sources.joined import JoinedSource, Part
 from dhsic.sources.scaling import Scaling, missing_mask
 from dhsic.sources.views import AbstractView, ShadowedSource, whole_of
 
-#: Largest integers, in bytes, that float32 represents exactly.
+#: Maximum size, in bytes, of integers that float32 always represents exactly.
 SMALL_INTEGER = 2
 
 
@@ -104,8 +104,8 @@ def _without_shadows(source: AbstractSource) -> AbstractSource:
 class BlockScaling:
     """Rule that changes the scaling of features according to their blocks.
 
-    `codes` (d,) has the position of each feature's block. Where `is_unscaled` (B,) is True, the
-    features of a block are only centred. With `balance`, all blocks have the same sum of mean
+    `codes` (d,) has the position of each feature's block. If `is_unscaled` (B,) is True for a
+    block, its features are only centred. With `balance`, all blocks have the same sum of mean
     squares.
     """
 

@@ -109,7 +109,7 @@ class FetchedSource(AbstractView):
 
 def _elsewhere(copy: Copy, base: bytes) -> FetchedSource:
     copy.fetch_again()
-    return FetchedSource(pickle.loads(base), copy)  # part of the object that is unpickled
+    return FetchedSource(pickle.loads(base), copy)  # the source was pickled with the copy
 
 
 def fetch(url: str, options: Mapping[str, Any] | None = None) -> Copy:

@@ -149,7 +149,7 @@ def _is_matrix(x: Any) -> bool:
 
 
 def _files_of(name: str) -> list[str]:
-    """Return the paths that `name` means: a path, a pattern, or @ with a file of paths."""
+    """Return the paths for `name`, which is a path, a glob pattern, or @FILE with paths."""
     if "://" in name or Path(name).exists():
         return [name]
     if name.startswith(LISTING):

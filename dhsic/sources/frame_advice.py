@@ -109,7 +109,7 @@ def about_columns(X: pd.DataFrame) -> str:
     text_columns = [c.name for kind in _ADVICE for c in of_kind[kind]]
     if text_columns:
         listed = _listed(text_columns, X)
-        sentences.append(f"Drop columns that are no features: X = X.drop(columns={listed}).")
+        sentences.append(f"Drop columns that are not features: X = X.drop(columns={listed}).")
     for kind, advice in _ADVICE.items():
         if of_kind[kind]:
             sentences.append(advice(of_kind[kind], _listed([c.name for c in of_kind[kind]], X)))
@@ -202,7 +202,7 @@ def _about_marks(columns: Sequence[OddFields]) -> str:
     if not marks:
         return ""
     return (
-        f"If {abbreviate(map(repr, marks), MOST_DESCRIBED)} means missing, first: X = "
+        f"If {abbreviate(map(repr, marks), MOST_DESCRIBED)} means missing, replace it first: X = "
         f"X.replace({marks!r}, numpy.nan)."
     )
 

@@ -24,9 +24,9 @@ ACCESSION, CHARACTERISTICS = "geo_accession", "characteristics_ch"
 def geo_samples(lines: Iterable[str], columns: Sequence[str] = ()) -> dict[str, Array]:
     r"""Return a table of samples from the lines above a GEO table: texts (m,) by variable.
 
-    The variable geo_accession has the names of the samples. Without a line of this name, the
-    samples are `columns`, the names of the table's columns. A sample without a value has "". The
-    result is {} if there are no samples.
+    The variable geo_accession has the names of the samples. Without a line !Sample_geo_accession,
+    the samples are `columns`, the names of the columns of the table. A sample without a value has
+    "". The result is {} if there are no samples.
 
     >>> names = "!Sample_geo_accession\tGSM1\tGSM2"
     >>> lines = [names, "!Sample_characteristics_ch1\tage: 7\t"]

@@ -152,7 +152,8 @@ def open_object(adata: Any, options: OpenOptions) -> AbstractSource:
 
     Raises
     ------
-    InputError There is no such matrix, or the object is a view of a backed object.
+    InputError
+        There is no such matrix, or the object is a view of a backed object.
     """
     held = AnnDataObject(adata)
     name = held.full_name(options.variable)
@@ -370,9 +371,12 @@ def open_h5ad(path: str, options: OpenOptions) -> AbstractSource:
 
     Raises
     ------
-    InputError The file does not exist, or has no such matrix. DataError The file is damaged, or the
-    number of rows of a dataframe differs from the matrix. MemoryBudgetError The matrix is sparse
-    and does not fit into memory.
+    InputError
+        The file does not exist, or has no such matrix.
+    DataError
+        The file is damaged, or a dataframe does not have the same number of rows as the matrix.
+    MemoryBudgetError
+        The matrix is sparse and does not fit into memory.
     """
     return _opened(H5Store(str(Path(path).absolute())), options)
 

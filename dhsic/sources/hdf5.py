@@ -139,9 +139,9 @@ def _columns(group: Any) -> Mapping[str, Any]:
 def _check_sizes(path: str, shape: tuple[int, ...], ids: Array, cells: Array) -> None:
     if (len(ids), len(cells)) != shape:
         raise DataError(
-            f"{path} contains counts of {shape[0]:,} features in {shape[1]:,} cells, but names "
-            f"of {len(ids):,} features and {len(cells):,} cells. It is damaged, or mixes two "
-            "runs: copy it again."
+            f"{path} contains counts of {shape[0]:,} features in {shape[1]:,} cells, but names of "
+            f"{len(ids):,} features and {len(cells):,} cells. It is damaged, or it mixes two runs: "
+            "copy it again."
         )
 
 

@@ -54,20 +54,12 @@ class TableTop:
 
     Attributes
     ----------
-    n_skipped : int
-        Number of lines above the first row.
-    separator : str
-        A character, or "" for blanks.
-    rows : list of list of str
-        Fields of the first rows, including the header, without surrounding blanks.
-    format_name : str
-        GCT or GEO; "" for a plain table.
-    sizes : tuple of int
-        For a GCT file: number of features, samples, columns about features and rows about samples.
-    title : str
-        The first line if it is a title, which neither names columns nor contains values; else "".
-    n_titles : int
-        Number of rows of titles.
+    n_skipped : int Number of lines above the first row. separator : str A character, or "" for
+    blanks. rows : list of list of str Fields of the first rows, including the header, without
+    surrounding blanks. format_name : str GCT or GEO; "" for a plain table. sizes : tuple of int For
+    a GCT file: numbers of features, samples, feature annotations and sample annotations. title :
+    str The first line if it is a title, which neither names columns nor contains values; else "".
+    n_titles : int Number of rows of titles.
     """
 
     n_skipped: int

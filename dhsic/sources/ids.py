@@ -28,13 +28,13 @@ THINGS = (
 )
 #: Names of columns that programs write for an index; row counts in them are not ids.
 NAMELESS = frozenset({"", "index", "level0", "unnamed0"})
-#: Names of columns that contain sample names at any position in the table.
+#: Names that mark a column of sample names even if it is not the first column.
 KEYS = frozenset(
     ("fid", "iid", "id", "ids", "eid", "feid", "rownames", "barcode", "barcodes", "fidiid", "famid")
 )
 #: Texts for a missing value, in lower case; upper case is equivalent.
 NA = frozenset({"", ".", "na", "nan", "n/a", "#n/a", "<na>", "null"})
-#: Numbers of booleans by their text in lower case; upper case is equivalent.
+#: Numeric values of booleans, by their text in lower case; upper case is equivalent.
 BOOLEANS = {"false": 0.0, "true": 1.0}
 
 _NAMED = re.compile(rf"({THINGS})(id|ids|name|names|code|barcode)")
@@ -105,7 +105,7 @@ def names_an_index(name: str) -> bool:
 
 
 def is_index(name: str, values: Iterable[str]) -> bool:
-    """Whether a column is a written index: it has a typical name, and its values count the rows."""
+    """Whether a column is an index that pandas wrote: it has such a name and counts the rows."""
     texts = list(values)
     counts = (all(value == str(i) for i, value in enumerate(texts, start)) for start in (0, 1))
     return (plain(name) in NAMELESS or bool(_INDEX.fullmatch(name))) and any(counts)

@@ -29,9 +29,9 @@ from dhsic.sources.variants import CONTIG, POSITION
 from dhsic.sources.vcz import MISSING
 from dhsic.sources.views import STORED, described, whole_of
 
-#: Largest integers, in bytes, that float32 represents exactly.
+#: Maximum size, in bytes, of integers that float32 always represents exactly.
 SMALL_INTEGER = 2
-#: Name of the feature coordinate with the matrix of a feature, if a source joins several matrices.
+#: Feature coordinate with the name of each feature's matrix, if a source joins several matrices.
 BLOCK = "block"
 
 
@@ -415,7 +415,7 @@ def _first_of(sentences: Sequence[str]) -> str:
     present = [sentence for sentence in dict.fromkeys(sentences) if sentence]
     if len(present) < 2:
         return "".join(present)
-    return f"{present[0]} ({len(present) - 1:,} more of the files have such a remark.)"
+    return f"{present[0]} ({len(present) - 1:,} other files have similar remarks.)"
 
 
 def _samples_of(part: Part) -> Array | None:
@@ -507,7 +507,7 @@ def _refuse_other_sexes(ours: Sexes, theirs: Sexes, name: str, other: str) -> No
     n = int(((ours.males & theirs.females) | (ours.females & theirs.males)).sum())
     if n:
         raise InputError(
-            f"{n:,} of {len(ours.males):,} samples have another sex in {other} than in {name} "
-            "(SEX of .fam, .psam or .sample). Genotypes on X depend on the sex: correct SEX in one "
-            "of the files, or write 0 (unknown) in it."
+            f"{n:,} of {len(ours.males):,} samples have different sexes in {other} and {name} (SEX "
+            "of .fam, .psam or .sample). Genotypes on X depend on the sex: correct SEX in one of "
+            "the files, or write 0 (unknown) in it."
         )

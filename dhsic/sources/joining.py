@@ -163,7 +163,7 @@ def block_name(name: str) -> str:
 
 
 def _places_of(parts: Sequence[Part]) -> list[Places] | None:
-    """Return the places of the features of each part; None if a part does not contain them."""
+    """Return chromosomes and positions of each part's features; None if a part has none."""
     contigs, positions = [], []
     for part in parts:
         coords = part.source.feature_places()
@@ -439,7 +439,7 @@ def _refuse_whole(parts: Sequence[Part], bits: Sequence[Array], frame: pd.DataFr
 
 
 def _with_samples(parts: Sequence[Part], *, intersect: bool) -> list[Part]:
-    """Match samples by name to the first part with names, and return the parts with `rows`."""
+    """Match samples by name to the first part with names, and set the `rows` of all parts."""
     names = [None if part.source.row_numbers else part.source.sample_names() for part in parts]
     parts, names = _without_families(parts, names)
     named = [i for i, each in enumerate(names) if each is not None]
@@ -522,7 +522,7 @@ def _rows(own: pd.Index, common: pd.Index) -> Index | None:
 
 
 def _match_by_order(parts: Sequence[Part], unnamed: Iterable[int], reference: int) -> None:
-    """Warn that `unnamed` parts are matched by order; refuse parts of different length."""
+    """Warn that `unnamed` parts are matched by order; refuse different numbers of samples."""
     m, listed = parts[reference].source.n_samples, [*unnamed]
     for i in listed:
         if parts[i].source.n_samples != m:

@@ -31,7 +31,7 @@ _WAYS: dict[str, Callable[[str], str]] = {
 }
 #: Maximum number of names that are searched for in longer names, and minimum length of such names.
 MOST_COMPARED, SHORTEST_PART = 100, 3
-#: A long number as spreadsheets show it.
+#: Pattern of a long number in the short form of spreadsheets.
 _SCIENTIFIC = re.compile(r"\d(\.\d+)?[Ee]\+?\d+")
 #: Spelling difference: one side prefixes names with the family id.
 _FAMILY = "the part before '_', such as a FID"
@@ -124,14 +124,14 @@ def _rounded(strangers: list[str], known: Iterable[str]) -> tuple[str, int] | No
     """Return the result of `difference` if a spreadsheet shortened long numbers; otherwise None.
 
     >>> _rounded(["1.63E+05"], ["163000"])[0][:60]
-    "'1.63E+05' is a number as spreadsheets shorten it, so digits"
+    "'1.63E+05' is a long number that a spreadsheet shortened, so"
     """
     rounded = [name for name in strangers if _SCIENTIFIC.fullmatch(name)]
     if 2 * len(rounded) < max(1, len(strangers)) or not any(map(str.isdecimal, known)):
         return None
     sentence = (
-        f"{rounded[0]!r} is a number as spreadsheets shorten it, so digits may be lost. Export the "
-        "names again, as text."
+        f"{rounded[0]!r} is a long number that a spreadsheet shortened, so digits may be lost. "
+        "Export the names again, as text."
     )
     return sentence, len(rounded)
 
@@ -209,9 +209,10 @@ def lengthening(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
 
     The count is the number of `names` of a table that are equal to a shortened name.
 
-    `ours` are the full names of the data, which the code calls {samples}. They are shortened to a
-    number of parts or characters, or to the part after a FID. The shortened names must be distinct,
-    and the table must contain more of them than of the full names. Otherwise the result is ("", 0).
+    `ours` are the full names of the data; in the code, {samples} stands for them. They are
+    shortened to a number of parts or characters, or to the part after a FID. The shortened names
+    must be distinct, and the table must contain more of them than of the full names. Otherwise the
+    result is ("", 0).
 
     >>> lengthening(["P-1", "P-2"], ["P-1-01A", "P-2-11B"])
     ("{{'-'.join(n.split('-')[:2]): n for n in {samples}}}", 2)
