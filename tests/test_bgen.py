@@ -202,7 +202,7 @@ def test_samples_in_another_order_than_in_the_file_are_refused(names, tmp_path):
     samples.write_text("ID_1 ID_2 missing\n0 0 0\n" + "".join(rows))
     assert dhsic.open_source(path).sample_names()[1] == names.split()[1].format(1)
     samples.write_text("ID_1 ID_2 missing\n0 0 0\n" + "".join(rows[1:] + rows[:1]))
-    with pytest.raises(DataError, match=r"another order: sample 1 is s1 there, and s0 in the BGEN"):
+    with pytest.raises(DataError, match=r"another order: sample 1 is s1 there, but s0 in the BGEN"):
         dhsic.open_source(path)
     samples.unlink()
     assert dhsic.open_source(path).sample_names()[0] == "s0"

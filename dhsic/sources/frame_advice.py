@@ -50,7 +50,7 @@ def numbers_in_python(columns: Sequence[OddFields], texts: Iterable[str]) -> lis
     if limit:
         change = AT_LIMIT.format(p="pandas", v="{v}.str.strip()")
         what = f"{limit!r} means that a value is beyond a limit. To use half the limit for values"
-        return [(change, f"{what} below it, and the limit for values above it:")]
+        return [(change, f"{what} below it, and the limit for values above:")]
     quantities = [of for column in columns if (of := column.quantities)]
     if quantities and len(quantities) == len(columns):
         change = quantities[0].change.replace("{p}", "pandas")
