@@ -112,7 +112,7 @@ PATHS = {
         "x.bcf cannot be read",
         "restore it",
     ),
-    "BGEN": (file("x.bgen"), read("x.bgen"), DataError, "does not begin like a BGEN", "Restore it"),
+    "BGEN": (file("x.bgen"), read("x.bgen"), DataError, "is not a BGEN file", "Restore it"),
     "PLINK": (file("x.bed"), read("x.bed"), InputError, "x.bim does not exist", "in sets of three"),
     "PLINK 2": (file("x.pgen"), read("x.pgen"), InputError, "x.pvar or x.bim does not exist"),
     "h5ad": (file("x.h5ad"), read("x.h5ad"), DataError, "x.h5ad cannot be read as HDF5", "restore"),

@@ -104,7 +104,9 @@ def test_titles_that_name_groups_are_told(target, study, tmp_path):
     path.write_text("\n".join([*lines, "!series_matrix_table_end"]) + "\n")
     said = " ".join(told(run("test", path, "--target", target, code=2)).split())
     assert "Lines above the table (!Sample_title" in said
-    assert "In the line !Sample_title, every sample has another text ('normal rep 0', ...)" in said
+    assert (
+        "In the line !Sample_title, every sample has a different text ('normal rep 0', ...)" in said
+    )
     assert "write a table with the columns geo_accession and group" in said
     rows = [f"{name},{each}" for name, each in zip(samples, disease, strict=True)]
     labels = tmp_path / "labels.csv"

@@ -106,7 +106,7 @@ TEXT = "IID\ty\nS\xe9\t1\nb\t2\n"
         (b"PK\x03\x04\0\0", "it is UTF-16, or not a text file"),
         (
             TEXT.encode("latin-1"),
-            "S. comes the byte 0xe9, which is not valid UTF-8. .*iconv -f LATIN1",
+            "the byte 0xe9 after .*S. is not valid UTF-8. .*iconv -f LATIN1",
         ),
         (b"##x\n\nIID,y\na,1\nb,2,3,4\n", "line 5 has 4 fields instead of 2. Correct"),
         (b'IID,y\na,1\n"b,2\nc,3\n', "a quote opened in line 3 is never closed"),

@@ -95,7 +95,7 @@ def test_several_columns_are_converted_by_one_command():
 def test_times_that_may_be_read_twice_are_told():
     table(day=[f"{i % 12 + 1}/{i // 12 + 1}/19" for i in range(M)])
     said = told("x.csv", code=2)
-    assert "If the month comes first, use format='%m/%d/%y' instead. Years of two digits" in said
+    assert "If the month comes first, use format='%m/%d/%y' instead. Two-digit years" in said
 
 
 def test_bands_may_be_categories():

@@ -290,7 +290,7 @@ def test_codes_are_compared_as_numbers(store, tmp_path):
     [
         ((["none"], [f"{v / 7:.3f}" for v in range(M - 1)]), "--na height=none --drop-missing"),
         ((["<0.1", "?"], [f"{v / 7:.3f}" for v in range(M - 2)]), "--na 'height=<0.1'"),
-        (([], [f"0,{v}" for v in range(M)]), "Numbers with decimal points"),
+        (([], [f"0,{v}" for v in range(M)]), "To write numbers with decimal points"),
         (
             ([], [f"{v % 3},5" for v in range(M)]),
             "(0,5, 1,5, 2,5). Write numbers with decimal points",

@@ -472,7 +472,7 @@ def test_text_in_frames_is_named_and_both_remedies_work(rng):
     names = {"X": X, "pandas": pd}
     exec(re.search(r"above: (X\[\['b'\]\] = .*?)\. pandas\.to_numeric alone", said)[1], names)
     exec(re.search(r"(X\[\['a', .*?\.astype\(float\))", said)[1], names)
-    exec(re.search(r"category is: (X = pandas.*)\.$", said)[1], names)
+    exec(re.search(r"category is missing: (X = pandas.*)\.$", said)[1], names)
     assert names["X"].loc[4, "b"] == 0.05
     dhsic.select(names["X"], y, **QUIET)
 

@@ -101,7 +101,7 @@ def test_dates_that_are_batches_are_classes_if_they_are_declared():
 
 def test_dates_beside_other_values_are_described():
     said = refused(X, [*WHEN.tolist()[1:], "unclear"])
-    assert "89 of 90 are, the others are not: 'unclear'" in said
+    assert "Only 89 of 90 values are dates; others are 'unclear'" in said
 
 
 CASE = (MEASURED > 0).astype(int)

@@ -243,5 +243,5 @@ def test_what_is_wrong_with_a_file_at_a_url_is_a_sentence(files, s3, monkeypatch
         dhsic.open_source(f"{at}/none.h5ad")
     full = shutil._ntuple_diskusage(1000, 990, 10)
     monkeypatch.setattr(fetching.shutil, "disk_usage", lambda _: full)
-    with pytest.raises(InputError, match=r"has 3.0 kB, but only 10 B are free in .*TMPDIR"):
+    with pytest.raises(InputError, match=r"needs 3.0 kB in .* but only 10 B are free .*TMPDIR"):
         dhsic.open_source(f"{at}/x.npy")

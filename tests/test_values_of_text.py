@@ -113,8 +113,8 @@ def test_missing_categories_of_a_frame_stay_missing():
     data.loc[NAMES[:3], "colour"] = [None, "NA", np.nan]
     data.loc[NAMES[3], "colour"] = "?"
     sentence = refusal(data)
-    data = assigned(sentence, data, "means missing, first: ")
-    mended = assigned(sentence, data, "missing where the category is: ")
+    data = assigned(sentence, data, "means missing, replace it first: ")
+    mended = assigned(sentence, data, "where the category is missing: ")
     assert mended.iloc[:4, 5:].isna().all(axis=None)
     np.testing.assert_array_equal(mended["colour_red"][4:], COLOURS[4:] == "red")
     assert np.isfinite(dhsic.test_features(mended, Y).p_values).all()
@@ -406,7 +406,7 @@ def test_a_truncated_table_is_refused_in_a_sentence():
     packed = gzip.compress(Path("x.csv").read_bytes())
     Path("x.csv.gz").write_bytes(packed[: len(packed) // 2])
     said = run("test", "x.csv.gz", "--target", "y", code=2).output
-    assert "damaged, or was not copied completely: copy it again" in " ".join(said.split())
+    assert "damaged, or it was not copied completely. Copy it again" in " ".join(said.split())
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -426,7 +426,7 @@ def test_tables_with_columns_in_another_order_are_joined_by_names():
     other = X.iloc[20:, [3, 0, 4, 1, 2]]
     Path("x.csv").write_text("# a note\n" + X.iloc[:20].to_csv() + other.to_csv())
     sentence = refusal("x.csv")
-    assert "line 23 has the names of the header in another order" in sentence
+    assert "line 23 is a second header, with the same names in another order" in sentence
     followed(sentence)
     np.testing.assert_array_equal(values_of("NEW.csv"), X)
 

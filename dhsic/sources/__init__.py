@@ -38,14 +38,14 @@ FINGERPRINT_CHUNKS, FINGERPRINT_FEATURES, FINGERPRINT_SAMPLES = 8, 4096, 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
-    """Names and coordinates of features (d,) and samples (m,), as far as they are known.
+    """Names and coordinates of the features (d,) and samples (m,) of a matrix, if known.
 
     Each field is an array, or a function that reads the array on demand. `key` returns the arrays
     that a fingerprint uses instead of the names. `check` validates the stored names without keeping
     them, because names of many features would need much memory. `columns` are feature names (key
     ``feature``) and coordinates that can be read for a subset of features. `sample_coords` (m,) are
-    labels and covariates that are stored with the matrix; `levels` has the names of the levels of
-    each one that is an ordered category, lowest first. `dim` is the name of the feature dimension,
+    labels and covariates that are stored with the matrix. If one of them is an ordered category,
+    `levels` has the names of its levels, lowest first. `dim` is the name of the feature dimension,
     also in results.
     """
 
@@ -140,11 +140,11 @@ class AbstractSource(ABC):
     on_x: DosagesOnX | None = None
 
     def sexes(self) -> Sexes | None:
-        """Sexes of all samples; None if the source has neither sexes nor dosages on X."""
+        """Return the sexes of all samples; None if neither sexes nor dosages on X are stored."""
         return None if self.on_x is None else self.on_x.sexes_of(self)
 
     def sex_linked_features(self) -> Index:
-        """Return ascending positions of features that may be haploid in one sex, by chromosome.
+        """Return ascending positions of features on chromosomes that may be haploid in one sex.
 
         No calls are read. If the result is empty, `haploid_features` returns no features either.
         """
@@ -159,9 +159,10 @@ class AbstractSource(ABC):
         return none if self.on_x is None else self.on_x.haploid_features(self)
 
     def imputed_features(self, block: Block, local: Index) -> Array | None:
-        """Mask (c,) of the columns `local` of a block whose dosages may be fractions.
+        """Return a mask (c,): True for features with dosages that may be fractions (imputed).
 
-        The result is None if no column has such dosages.
+        `local` (c,) are the positions of the features in the block. The result is None if no
+        feature has such dosages.
         """
         del block
         is_imputed = self.dosages and np.dtype(self.dtype).kind == "f"
@@ -170,18 +171,20 @@ class AbstractSource(ABC):
     def allele_counts(
         self, block: Block, local: Index, rows: Index | None = None
     ) -> tuple[Array, Array]:
-        """Count alternative alleles, and all alleles, of the calls that are not missing, (c,) each.
+        """Return the numbers (c,) of alternative alleles and of all alleles in non-missing calls.
 
-        `local` (c,) are columns of the block, all of them `haploid_features`; `rows` are samples.
+        `local` (c,) are the positions of features in the block; all must be in `haploid_features`.
+        If `rows` are given, only these samples are counted.
         """
         if self.on_x is None:
             raise TypeError(f"{type(self).__name__} has no haploid calls")
         return self.on_x.allele_counts(self, block, local, rows)
 
     def diploid_genotypes(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        """Count diploid calls with 0, 1 and 2 alternative alleles, (c, 3).
+        """Return the numbers (c, 3) of diploid calls with 0, 1 and 2 alternative alleles.
 
-        `local` (c,) are columns of the block, all of them `haploid_features`; `rows` are samples.
+        `local` (c,) are the positions of features in the block; all must be in `haploid_features`.
+        If `rows` are given, only these samples are counted.
         """
         if self.on_x is None:
             raise TypeError(f"{type(self).__name__} has no haploid calls")
@@ -197,7 +200,7 @@ class AbstractSource(ABC):
 
     @abstractmethod
     def read(self, block: Block, rows: Index | None = None) -> Array:
-        """Read a block, (m, c), in the stored dtype; Fortran-ordered, so features are contiguous.
+        """Read the values (m, c) of a block in the stored dtype, Fortran-ordered.
 
         If `rows` are given, only these samples are read, in this order.
 
@@ -209,7 +212,7 @@ class AbstractSource(ABC):
         """
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        """Read some features of a block, (c', m), C-ordered.
+        """Read the values (c', m) of some features of a block, C-ordered.
 
         `local` are the ascending positions of the features in the block. By default, the whole
         block is read and the features are selected from it.
@@ -218,7 +221,7 @@ class AbstractSource(ABC):
         return values
 
     def scaling_of(self, features: Index) -> Any:
-        """Return the scaling of features, for sources that store one."""
+        """Return the stored scaling of some features; TypeError if the source stores none."""
         raise TypeError(f"The scaling of {features.size} features is not known.")
 
     def stored_width(self, block: Block) -> int:
@@ -226,16 +229,25 @@ class AbstractSource(ABC):
         return block.width
 
     def stored_samples(self, rows: Index) -> int:
-        """Return the number of samples read from storage for `rows`: all, if chunks span them."""
+        """Return the number of samples that must be read from storage to get `rows`.
+
+        By default, all samples must be read.
+        """
         del rows
         return self.n_samples
 
     def unchecked(self) -> AbstractSource:
-        """Return this source without checks of checksums, which need the values of all samples."""
+        """Return a source that does not verify checksums.
+
+        To verify a checksum, the values of all samples must be read.
+        """
         return self
 
     def of_features(self, values: Array) -> Array:
-        """Select the `values` of this source's features from values of all stored features."""
+        """Select the values of this source's features from values of all stored features.
+
+        A filtered source contains only some of the stored features.
+        """
         return values
 
     @abstractmethod
@@ -247,7 +259,7 @@ class AbstractSource(ABC):
 
     @final
     def feature_names(self) -> Array | None:
-        """Names of the features, an object array (d,); None if the store has none."""
+        """Return the names of the features, an object array (d,); None if the store has none."""
         value_or_reader = self.names.features
         return value_or_reader() if callable(value_or_reader) else value_or_reader
 
@@ -262,31 +274,34 @@ class AbstractSource(ABC):
 
     @final
     def sample_names(self) -> Array | None:
-        """Names of the samples, an object array (m,); None if there are none."""
+        """Return the names of the samples, an object array (m,); None if there are none."""
         value_or_reader = self.names.samples
         return value_or_reader() if callable(value_or_reader) else value_or_reader
 
     @final
     def feature_coords(self) -> Mapping[str, Array]:
-        """Coordinates of the features that are copied to the result, each (d,)."""
+        """Return the coordinates (d,) of the features that are copied to the result, by name."""
         value_or_reader = self.names.coords
         return value_or_reader() if callable(value_or_reader) else value_or_reader
 
     @final
     def sample_coords(self) -> Mapping[str, Array]:
-        """Labels and covariates that are stored with the matrix, (m,) each."""
+        """Return the labels and covariates (m,) that are stored with the matrix, by name."""
         value_or_reader = self.names.sample_coords
         return value_or_reader() if callable(value_or_reader) else value_or_reader
 
     @final
     def feature_columns(self) -> Mapping[str, Column] | None:
-        """Feature names (``feature``) and coordinates, read in parts; None for data in memory."""
+        """Return feature names (key ``feature``) and coordinates as columns that are read in parts.
+
+        The result is None for data in memory.
+        """
         value_or_reader = self.names.columns
         return value_or_reader() if callable(value_or_reader) else value_or_reader
 
     @final
     def feature_places(self) -> Mapping[str, Array]:
-        """Chromosomes and positions of the features, (d,) each, as far as the data contain them."""
+        """Return the chromosomes and positions (d,) of the features, if the data contain them."""
         columns = self.feature_columns()
         if columns is None:
             coords = self.feature_coords()
@@ -307,7 +322,7 @@ class AbstractSource(ABC):
 
     @final
     def _facts(self) -> dict[str, str]:
-        """Properties known without reading values, as texts for `repr`."""
+        """Return properties that are known without reading values, as texts for `repr`."""
         chunk = f"chunks of {human(self.chunk_bytes)}" if self.chunk_bytes else ""
         code = "NaN" if np.dtype(self.dtype).kind == "f" else self.missing_code
         n_out = self.n_features_filtered
@@ -345,7 +360,7 @@ class AbstractSource(ABC):
 
 
 class AbstractStored(AbstractSource):
-    """Source whose blocks end at chunk boundaries (`edges`); without chunks, widths are equal."""
+    """Source with blocks that end at chunk boundaries, or with equal blocks if it has no chunks."""
 
     @property
     def edges(self) -> Index | None:
@@ -355,7 +370,7 @@ class AbstractStored(AbstractSource):
     @property
     @abstractmethod
     def layout(self) -> Any:
-        """Object whose repr distinguishes this storage from others, for `fingerprint`."""
+        """Description of the storage layout; its repr is part of the `fingerprint`."""
 
     @final
     def blocks(self, width: int) -> tuple[Block, ...]:
@@ -395,7 +410,10 @@ def fingerprint(
 
 
 def _digest(digest: Any, names: Iterable[Array | None]) -> None:
-    """Update a digest with names that come in parts; it does not depend on how they are split."""
+    """Add names, which come in parts, to a digest.
+
+    The digest is the same for any division of the names into parts.
+    """
     ahead = b""
     for part in names:
         if part is None:

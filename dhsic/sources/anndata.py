@@ -64,15 +64,15 @@ class Glance:
 
 
 class AbstractAnnData(ABC):
-    """AnnData: its matrices, and the dataframes of samples (obs) and features (var)."""
+    """Reader of AnnData: matrices, and dataframes of samples (obs) and features (var)."""
 
     @abstractmethod
     def frame(self, name: str) -> AbstractFrame:
-        """Return the dataframe obs, var or raw/var, or one in obsm."""
+        """Return a dataframe by name: obs, var, raw/var, or a dataframe in obsm."""
 
     @abstractmethod
     def matrices(self) -> Mapping[str, Any]:
-        """Return matrices by name: X, layers, raw/X, and those in obsm."""
+        """Return all matrices by name: X, raw/X, layers, and matrices in obsm."""
 
     @abstractmethod
     def is_frame(self, name: str) -> bool:
@@ -89,7 +89,10 @@ class AbstractAnnData(ABC):
         return None
 
     def full_name(self, variable: str | None) -> str:
-        """Return the name of a matrix with its folder, which `variable` may omit; X by default."""
+        """Return the full name of a matrix, with its folder: ``layers/counts`` for ``counts``.
+
+        The default is X.
+        """
         name = variable or "X"
         if name == "X" or "/" in name:
             return name
@@ -98,7 +101,7 @@ class AbstractAnnData(ABC):
         return same[0] if len(same) == 1 else name
 
     def coordinates(self) -> tuple[str, ...]:
-        """Return the names of the matrices in obsm: spatial coordinates, embeddings."""
+        """Return the names of the matrices in obsm, such as spatial coordinates and embeddings."""
         return tuple(name for name in self.matrices() if name.startswith(OBSM))
 
     def coordinates_named(self, name: str) -> str | None:
@@ -107,7 +110,7 @@ class AbstractAnnData(ABC):
         return next((one for one in (name, OBSM + name) if one in known), None)
 
     def hint(self, said: str | None, called: str = "variable") -> str:
-        """Return advice if X is used by default, looks scaled, and an unscaled matrix exists.
+        """Return advice to use an unscaled matrix if X is the default and looks scaled; else "".
 
         `said` is the matrix that the caller chose (None for the default), and `called` the name of
         the parameter that chooses it.
@@ -175,7 +178,7 @@ class AnnDataStore(AbstractAnnData):
 
     @classmethod
     def containing(cls, array: zarr.Array[Any]) -> tuple[AnnDataStore, str] | None:
-        """Return the AnnData store that contains an array, and the array's name in it; or None."""
+        """Return the AnnData store that contains an array, and the array's name; else None."""
         parts = array.path.split("/")
         for n in (1, 2):
             name = "/".join(parts[-n:])
@@ -195,7 +198,7 @@ class AnnDataStore(AbstractAnnData):
         return _is_frame(child(self.group, name))
 
     def matrix(self, variable: str | None) -> Node:
-        """Return a matrix, X by default: an array, or the group of a sparse one.
+        """Return a matrix (X by default): an array if it is dense, a group if it is sparse.
 
         Raises
         ------
@@ -211,13 +214,13 @@ class AnnDataStore(AbstractAnnData):
     def _problem(self, name: str, node: Node | None) -> str:
         matrices = list(self.matrices())
         alternatives = (
-            f"its matrices are {', '.join(matrices)}" if matrices else "the store has no matrices"
+            f"Its matrices are {', '.join(matrices)}." if matrices else "The store has no matrices."
         )
         of_features = [other for other in matrices if axes_of(other)[1] == "var"]
         choose = f"Choose variable={of_features[0]!r}." if of_features else "Write one."
         kind = "absent" if node is None else str(node.attrs.get("encoding-type", "no matrix"))
         what = f"has shape {node.shape}" if isinstance(node, zarr.Array) else f"is {kind}"
-        return f"{name} {what}, but must be a matrix with two axes; {alternatives}. {choose}"
+        return f"{name} {what}, but a matrix with two axes is needed. {alternatives} {choose}"
 
     def _look(self, name: str) -> Glance | None:
         node = self.matrix(name)
@@ -230,7 +233,7 @@ class AnnDataStore(AbstractAnnData):
         return Glance.of(stored[:ENTRIES], stored.size / prod(shape))
 
     def matrices(self) -> dict[str, Node]:
-        """Return matrices by name, dense or sparse: X, layers, raw/X, and those in obsm."""
+        """Return dense and sparse matrices by name: X, raw/X, layers, and matrices in obsm."""
         nodes = {name: child(self.group, name) for name in ("X", "raw/X")}
         for folder in ("layers", "obsm"):
             group = child(self.group, folder)
@@ -273,14 +276,14 @@ class ZarrParts(AbstractParts):
 
 
 def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
-    """Open X (n_obs, n_var) or another matrix; in the AnnData format, samples come first.
+    """Open X (n_obs, n_var) or another matrix of an AnnData store.
 
     A small sparse matrix is read into memory in CSC format.
 
     Raises
     ------
     DataError
-        A dataframe cannot be read, or does not have one row for each element of its axis.
+        A dataframe cannot be read, or its number of rows differs from the length of its axis.
     MemoryBudgetError
         The matrix is sparse and does not fit into memory.
     """
@@ -298,8 +301,8 @@ def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
         if frame is not None and frame.n != shape[at]:
             raise DataError(
                 f"{frame.place} has {frame.n} rows, but {name} of shape {shape} has {shape[at]} "
-                "along that axis. The store was only partly written, or by two programs at once. "
-                "Write it again."
+                "along that axis. The store was written only in part, or by two programs at the "
+                "same time. Write it again."
             )
         return None if frame is None else frame.names
 

@@ -1,7 +1,7 @@
 """Several answers in one field: "1,3" for the first and third option of a question.
 
-Surveys write multiple choices this way. In a table whose columns are separated by commas, such a
-field is more likely than a number with a decimal comma, and 1.3 would have no meaning.
+Surveys write multiple choices this way. In a comma-separated table, such a field is more likely to
+be a list of answers than a number with a decimal comma.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MOST_OPTIONS, LARGEST, FEWEST = 20, 99, 2
 
 
 def are_answers(texts: Collection[str], separator: str) -> bool:
-    """Whether the texts of a column, without numbers, are lists of answers.
+    """Whether the non-numeric texts of a column are lists of answers, such as "1,3".
 
     Each text must be an ascending list of whole numbers, and all lists together must contain few
     different numbers. In tables not separated by commas, one of the lists must have three answers,
@@ -36,9 +36,9 @@ def are_answers(texts: Collection[str], separator: str) -> bool:
 
 
 def answers_advice(path: str, separator: str, n_skipped: int, named: Mapping[int, str]) -> str:
-    """Return advice on columns with several answers per field: a command for dummy variables.
+    """Return advice to convert columns with several answers per field to dummy variables.
 
-    `named` are the names of these columns by position.
+    The advice contains a command. `named` maps the positions of these columns to their names.
     """
     sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
     at = [*named]

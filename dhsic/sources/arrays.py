@@ -91,8 +91,8 @@ class ArraySource(AbstractArraySource):
 class DaskSource(AbstractArraySource):
     """Source of a dask array (m, d), which is read in whole chunks along the features.
 
-    A block is computed in the calling thread, which belongs to the runtime. If the graph contains
-    futures, only their cluster can compute it.
+    A block is computed in the calling thread. If the graph contains futures, the cluster that holds
+    them computes the block instead.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ def check_chunks(X: Any) -> None:
 
 
 class PiecesSource(AbstractView):
-    """Source of some blocks of `base` that are already computed; only these blocks can be read."""
+    """Source of some blocks of `base` with values in memory; only these blocks can be read."""
 
     def __init__(
         self, base: AbstractSource, blocks: tuple[Block, ...], arrays: tuple[Array, ...]
@@ -166,8 +166,8 @@ class PiecesSource(AbstractView):
         at_hand = self._pieces.get((block.start, block.stop))
         if at_hand is None:
             raise InputError(
-                f"The block of features {block.start}:{block.stop} is not one of the available "
-                f"blocks {sorted(self._pieces)}. Read only blocks that were handed over."
+                f"Features {block.start}:{block.stop} are not one of the computed blocks "
+                f"{sorted(self._pieces)}. Read only these blocks."
             )
         values = _checked(self, at_hand, block, rows, slice(0, self.n_samples))
         return values.T[run_of(local)]
@@ -195,7 +195,7 @@ def _checked(
 
 
 def _held_by(X: da.Array) -> list[Any]:
-    """Return the values in the graph of a dask array: arrays, which are sent with it, and futures.
+    """Return the arrays and futures in the graph of a dask array; the arrays are sent with it.
 
     Layers that are not materialised (blockwise) contain only instructions. They are skipped,
     because materialising a large graph takes long.
@@ -250,7 +250,7 @@ def check_in_memory(X: Any, variable: str | None = None) -> None:
 
 
 def check_turned(shape: tuple[int, ...], n_labels: int) -> None:
-    """Refuse a matrix whose number of samples is not `n_labels`; it may be transposed."""
+    """Refuse a matrix if it does not have `n_labels` samples, for example if it is transposed."""
     OpenOptions(n_samples=n_labels).feature_axis(shape, None, "X", convention=1)
 
 
@@ -263,8 +263,8 @@ def _check_frame(X: pd.DataFrame) -> None:
     if columns.nlevels > 1:
         raise InputError(
             f"The columns of the DataFrame have {columns.nlevels} levels of names "
-            f"({abbreviate(map(repr, columns), 2)}), but features have one name. Join the levels: "
-            "X.columns = ['_'.join(map(str, name)) for name in X.columns]."
+            f"({abbreviate(map(repr, columns), 2)}), but a feature has only one name. Join the "
+            "levels: X.columns = ['_'.join(map(str, name)) for name in X.columns]."
         )
     row_names = [isinstance(name, str) and names_rows_by_name(name) for name in columns]
     _refuse_named_rows(X)
@@ -288,9 +288,9 @@ def _check_frame(X: pd.DataFrame) -> None:
             beyond = (part.max() > EXACT) | (part.min() < -EXACT)
             _refuse_columns(
                 part.columns[beyond.fillna(value=False).to_numpy(bool)],
-                "contain integers larger than 2**53, beyond which float64 cannot represent every "
-                "integer, so digits would be lost. Drop columns that are names rather than "
-                "numbers; from others subtract an offset.",
+                "contain integers larger than 2**53. Digits would be lost, because float64 does "
+                "not represent all of these integers. Drop columns that are names rather than "
+                "numbers. Subtract an offset from the other columns.",
             )
     if len({isinstance(c, str) for c in columns}) > 1:
         raise InputError(
@@ -395,7 +395,7 @@ def open_xarray(X: xr.DataArray | xr.Dataset, options: OpenOptions) -> AbstractS
 
 
 def _dosages_on_x(source: AbstractSource, beside: Mapping[Any, Any]) -> DosagesOnX | None:
-    """Return the variants on chromosome X, with the SEX in the Dataset; None without contigs."""
+    """Return the variants on chromosome X, and the sexes of samples; None without contigs."""
     contigs = source.feature_coords().get(CONTIG)
     if contigs is None:
         return None
@@ -473,8 +473,8 @@ def _dosage(genotypes: Array, policy: PloidyPolicy) -> Array:
         )
     if lowest == NO_COPY and policy == "error":
         raise DataError(
-            f"Genotypes contain the allele index {lowest}, a call of lower ploidy. Pass "
-            "ploidy_policy='scale' or 'count', or remove haploid variants."
+            f"Genotypes contain the allele index {lowest}, which marks a call of lower ploidy. "
+            "Pass ploidy_policy='scale' or 'count', or remove haploid variants."
         )
     return fold(genotypes, policy)
 
@@ -486,7 +486,7 @@ def _lazy_or_loaded(array: xr.DataArray) -> Any:
 
 
 def names_along(X: xr.DataArray | xr.Dataset, features: Any) -> Array | None:
-    """Return the names along a feature dimension, as `open_xarray` would; None without names."""
+    """Return the feature names that `open_xarray` would use; None if there are none."""
     if isinstance(X, xr.DataArray):
         return _labels(X, features, X.coords, of_features=True)
     if {"variants", "samples"} <= set(X.dims):

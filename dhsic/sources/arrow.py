@@ -1,4 +1,4 @@
-"""Tables in Arrow formats: Parquet, a file or a folder of parts, and Feather.
+"""Tables in Arrow formats: Parquet (a file, or a folder of parts) and Feather.
 
 Only the requested columns of a table are read. A pickled table opens its file again when it is
 read. The parts in a folder, as written by Dask and Spark, are in the order of the numbers in their
@@ -66,7 +66,7 @@ def _visible(path: Path) -> list[Path]:
 
 
 def _key(name: str) -> list[tuple[int, str]]:
-    """Return a sort key of names, in which part.10 follows part.2.
+    """Return a sort key that compares numbers by value, so that part.10 follows part.2.
 
     >>> sorted(["part.10", "part.2"], key=_key)
     ['part.2', 'part.10']
@@ -104,7 +104,7 @@ class AbstractArrowTable(ABC):
     partitions: tuple[str, ...] = ()
 
     def _take_schemas(self, schemas: Sequence[Any]) -> None:
-        """Set names and types of the columns from the schemas of all parts."""
+        """Set `names`, `types` and `index` from the schemas of all parts."""
         import pyarrow.types as of
 
         first = schemas[0]
@@ -158,12 +158,15 @@ class AbstractArrowTable(ABC):
             return self._read(names)
         except (OSError, pa.ArrowException) as error:
             raise DataError(
-                f"{self.path} cannot be read ({error}). It is damaged, or changed while it was "
-                "read. Write it again, or run again."
+                f"{self.path} cannot be read ({error}). The file is damaged, or it changed while "
+                "it was read. Write it again, or run again."
             ) from error
 
     def text(self, name: str) -> Array:
-        """Read a column as text, "" if missing; numbers and booleans without nulls stay as is."""
+        """Read a column as text, with "" for missing values.
+
+        Numbers and booleans without missing values are not converted.
+        """
         column = self.read([name]).column(name)
         if self.is_number(name) and not self.is_decimal(name) and not column.null_count:
             return np.asarray(column.to_numpy())
@@ -184,7 +187,7 @@ class AbstractArrowTable(ABC):
         return each[0] if each and all(levels == each[0] for levels in each) else []
 
     def columns(self) -> dict[str, Array]:
-        """Read all columns as text, "" if missing, like those of a text table."""
+        """Read all columns as text, like the columns of a text table; missing values are ""."""
         table = self.read(list(self.names))
         if not self.n_rows:
             raise InputError(f"{self.path} has no rows; pass a table with one row per sample.")
@@ -265,7 +268,7 @@ class ParquetTable(AbstractArrowTable):
     Raises
     ------
     InputError
-        The path is not such a file or folder, or column names are not unique.
+        The path is not a Parquet file or folder, or column names are not unique.
     """
 
     file_code = (
@@ -354,7 +357,7 @@ class FeatherTable(AbstractArrowTable):
     Raises
     ------
     InputError
-        The path is not such a file, or column names are not unique.
+        The path is not a Feather file, or column names are not unique.
     """
 
     file_code = (
@@ -387,10 +390,9 @@ class FeatherTable(AbstractArrowTable):
         ):
             if head.startswith(mark):
                 raise InputError(
-                    f"{self.path} is {what}, whose columns cannot be read one by one. Write it "
-                    "as a Feather file of version 2: "
-                    f"pyarrow.feather.write_feather({read.format(path=self.path)}, "
-                    "'out.feather')."
+                    f"{self.path} is {what}. Its columns cannot be read one by one. Write it as a "
+                    "Feather file of version 2: "
+                    f"pyarrow.feather.write_feather({read.format(path=self.path)}, 'out.feather')."
                 )
 
     def _read(self, names: list[str]) -> Any:
@@ -454,7 +456,7 @@ def _parts_in(folder: Path, path: str) -> list[Path]:
 
 
 def _partition(path: str, part: str) -> dict[str, str | None]:
-    """Return the partition values of a part (a file), by column; None for a missing value."""
+    """Return the values of the partition columns for one file, by column; None if missing."""
     folders = Path(part).relative_to(path).parts[:-1] if part != path else ()
     matches = (match for folder in folders if (match := PARTITION.fullmatch(folder)))
     return {

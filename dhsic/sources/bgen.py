@@ -1,11 +1,11 @@
 """BGEN: genotype probabilities of versions 1.1 to 1.3, with or without an index (.bgi).
 
-A value is the expected number of alleles other than the first: dosages are fractions, or whole
-numbers where all probabilities are 0 or 1. The first allele is REF, as for UK Biobank, regenie and
-``plink2 ref-first``.
+A value is a dosage, the expected number of alleles other than the first. It is a whole number if
+all probabilities are 0 or 1, and a fraction otherwise. The first allele is REF, as for UK Biobank,
+regenie and ``plink2 ref-first``.
 
-Each variant is compressed by itself. The offsets of the variants are read from the index, or,
-without one, by stepping through the file once. Names and annotations are read from the file.
+Each variant is compressed separately. The offsets of the variants are read from the index. Without
+an index, the whole file is searched for them once. Names and annotations are read from the file.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ from dhsic.sources.sexes import DIPLOID, SEX, DosagesOnX
 from dhsic.sources.stores import file_bytes
 from dhsic.sources.variants import ALLELES, CONTIG, CONTIGS, IDS, POSITION, Variants, are_on_x
 
-#: Suffixes of a file, of the index that bgenix writes beside it, and of the table of its samples.
+#: Suffixes of BGEN files, of the indexes that bgenix writes, and of the tables of samples.
 SUFFIX, INDEX_SUFFIX, SAMPLES_SUFFIX = ".bgen", ".bgi", ".sample"
 #: Types of the columns of a .sample file: ids and rates of missing calls, discrete variables,
 #: phenotypes, covariates, and binary phenotypes; and the column of missing calls.
 TYPES, MISSING_RATE = frozenset("0DPCB"), "missing"
-#: Ids that name no variant.
+#: Texts that stand for a missing id of a variant.
 UNNAMED = ("", ".")
 #: Magic number (zeros in old files), and the layouts of the versions 1.1, and 1.2 and 1.3.
 MAGICS, LAYOUTS = (b"bgen", bytes(4)), (1, 2)
 #: Compressions of the probabilities; 0 is none.
 ZLIB, ZSTD = 1, 2
-#: Readers of numbers at a place of some bytes.
+#: Functions that read an unsigned integer at an offset of a byte string.
 UINT16, UINT32 = struct.Struct("<H").unpack_from, struct.Struct("<I").unpack_from
 #: Bytes of the probabilities of a sample in layout 1.
 BYTES_OF_LAYOUT_1 = 6
-#: Bytes that are read at once for the description of a variant; long alleles need more.
+#: Number of bytes read first for the description of a variant; long alleles need more.
 AT_ONCE = 512
-#: Number of first bytes of the data that an index repeats.
+#: Number of first bytes of the BGEN file that its index contains for comparison.
 REPEATED = 1000
 #: Bytes of records that are decoded at once, small enough for the cache of a processor.
 CACHE_BYTES = 1 << 18
-#: Largest number of variants whose annotations are kept, which takes about 100 bytes for each.
+#: Maximum number of variants with cached annotations; each takes about 100 bytes.
 MOST_KEPT = 1 << 18
-#: Number of files whose offsets are kept, which takes 8 bytes for each variant.
+#: Number of files with cached offsets; each variant takes 8 bytes.
 OPENED = 64
 #: Number of variants whose names are part of a fingerprint.
 SAMPLED = 1000
@@ -82,7 +82,7 @@ class Header(NamedTuple):
             head = file.read(24)
             if len(head) < 24 or head[16:20] not in MAGICS:
                 raise DataError(
-                    f"{path} does not begin like a BGEN file, but with {head[:20].hex(' ')}. "
+                    f"{path} is not a BGEN file: it begins with the bytes {head[:20].hex(' ')}. "
                     "Restore it, or write it again."
                 )
             offset, length, n_variants, n_samples = struct.unpack_from("<4I", head)
@@ -91,17 +91,17 @@ class Header(NamedTuple):
         compression, layout = flags & 3, flags >> 2 & 15
         if layout not in LAYOUTS or compression > ZSTD or not (n_variants and n_samples):
             raise DataError(
-                f"{path} has {n_variants:,} variants of {n_samples:,} samples in layout {layout} "
-                f"and compression {compression} of BGEN. Layouts 1 and 2 with compression 0, 1 or "
-                "2 are read. The file is damaged, or of a newer version: restore it, or write it "
-                "again as BGEN 1.2."
+                f"The header of {path} states {n_variants:,} variants, {n_samples:,} samples, "
+                f"layout {layout} and compression {compression}. dhsic reads layouts 1 and 2 with "
+                "compression 0, 1 or 2. The file is empty, damaged, or of a newer version: restore "
+                "it, or write it again as BGEN 1.2."
             )
         ids_at = length + 4 if flags >> 31 else None
         return cls(offset + 4, n_variants, n_samples, compression, layout, ids_at)
 
 
 class Variant(NamedTuple):
-    """Description of a variant, and the place of its probabilities."""
+    """Description of a variant, and the location of its probabilities in the file."""
 
     varid: str
     rsid: str
@@ -132,7 +132,7 @@ class BgenFile:
 
     @property
     def offsets(self) -> Index:
-        """Offsets of the variants, and of the end of the last one, (d + 1,)."""
+        """Offsets (d + 1,) in bytes: the start of each variant, and the end of the last variant."""
         facts = self.path.stat()
         return _offsets(self, facts.st_size, facts.st_mtime_ns)
 
@@ -158,7 +158,7 @@ class BgenFile:
             n_read *= 16
 
     def variant_of(self, data: bytes, start: int, at: int = 0) -> Variant:
-        """Read the description of a variant at ``data[at:]``, which begins at byte `start`."""
+        """Parse the variant description at ``data[at:]``; `start` is its offset in the file."""
         spans, position_at = self._texts(data, at)
         varid, rsid, contig, *alleles = [data[a:b].decode() for a, b in spans]
         (position,) = UINT32(data, position_at)
@@ -186,9 +186,9 @@ class BgenFile:
         return spans, position_at
 
     def record_at(self, data: bytes, at: int) -> tuple[int, int, int]:
-        """Return start and stop of compressed probabilities, and their size after decompression.
+        """Return start, stop and decompressed size of a variant's probabilities, in bytes.
 
-        All are in bytes. `at` is the offset of the first byte after the alleles of the variant.
+        `at` is the offset in `data` of the first byte after the alleles of the variant.
         """
         is_packed, is_old = self.header.compression > 0, self.header.layout == 1
         n_bytes = n_stored = self.header.n_samples * BYTES_OF_LAYOUT_1
@@ -208,13 +208,13 @@ class BgenFile:
         Raises
         ------
         ValueError
-            The probabilities are damaged; the message is the reason, a predicate without subject.
+            The probabilities are damaged. The message is a predicate, such as "cannot be decoded".
         """
         try:
             spans = self._texts(data, at)[0]
             start, stop, n_bytes = self.record_at(data, spans[-1][1])
             if n_bytes > most_bytes(self.header.n_samples, len(spans) - 3):
-                raise ValueError(f"has {n_bytes:,} bytes, too many for its samples,")
+                raise ValueError(f"has {n_bytes:,} bytes, which is too many for its samples,")
             record = self._decompressed(data[start:stop], n_bytes)
         except (struct.error, zlib.error, RuntimeError) as error:
             raise ValueError("cannot be decoded") from error
@@ -231,7 +231,10 @@ class BgenFile:
         return data
 
     def damaged(self, number: int, why: str) -> DataError:
-        """Return the error for damage at variant `number`; `why` says what the file does there."""
+        """Return the error for damage at variant `number`.
+
+        `why` is a predicate that describes the damage, such as "ends at byte 12".
+        """
         return DataError(
             f"{self.path} {why} in variant {number:,} of {self.header.n_variants:,}. It is damaged "
             "or incomplete: restore it."
@@ -252,7 +255,7 @@ class BgenFile:
         return Variants(self.dataset()).coords()
 
     def on_x(self) -> Index:
-        """Positions of the variants on X, ascending."""
+        """Return the ascending positions, among all variants, of variants on chromosome X."""
         data = self.dataset()
         are_x = are_on_x(data[CONTIGS].to_numpy())
         return np.flatnonzero(are_x[data[CONTIG].to_numpy()])
@@ -278,11 +281,11 @@ class BgenFile:
         return ids if pd.Index(ids).is_unique else pasted
 
     def _order_differs(self, ids: Array, embedded: Array) -> DataError:
-        """Return the error for a .sample file that has the samples in another order."""
+        """Return the error for a .sample file that lists the samples in a different order."""
         row = int(np.argmax(ids != embedded))
         return DataError(
-            f"{self.path.with_suffix(SAMPLES_SUFFIX)} has the samples of {self.path.name} in "
-            f"another order: sample {row + 1:,} is {ids[row]} there, and {embedded[row]} in the "
+            f"{self.path.with_suffix(SAMPLES_SUFFIX)} lists the samples of {self.path.name} in "
+            f"another order: sample {row + 1:,} is {ids[row]} there, but {embedded[row]} in the "
             "BGEN file. Restore it, or remove it to use the ids in the BGEN file."
         )
 
@@ -309,8 +312,8 @@ class BgenFile:
             UINT16(data, at - 2)  # the end of the last id
         except (struct.error, UnicodeDecodeError) as error:
             raise DataError(
-                f"{self.path} has {self.header.n_samples:,} samples, but ids of only {len(ids):,} "
-                "of them. It is damaged: restore it."
+                f"{self.path} has {self.header.n_samples:,} samples, but only {len(ids):,} "
+                "complete sample ids. It is damaged: restore it."
             ) from error
         return np.array(ids, dtype=object)
 
@@ -320,7 +323,10 @@ class BgenFile:
             pass
 
     def key(self) -> tuple[Array | None, ...]:
-        """Return the sample ids, and a digest of all offsets and of some descriptions."""
+        """Return arrays for a fingerprint of the file.
+
+        They are a digest of all offsets and some variant descriptions, and the sample ids.
+        """
         digest, offsets = hashlib.sha256(self.offsets.tobytes()), self.offsets
         chosen = np.unique(np.linspace(0, len(offsets) - 2, SAMPLED).astype(np.int64))
         with self.path.open("rb") as file:
@@ -331,7 +337,7 @@ class BgenFile:
 
 
 class SampleTable(NamedTuple):
-    """Columns of an Oxford .sample file as text, (m,) each: one or two of ids, and variables."""
+    """Columns of an Oxford .sample file as text (m,): one or two columns of ids, and variables."""
 
     ids: list[Array]
     variables: dict[str, Array]
@@ -340,8 +346,8 @@ class SampleTable(NamedTuple):
 def _samples(path: Path, n_samples: int) -> SampleTable:
     """Read an Oxford .sample file: a header, a line of column types, and one row per sample.
 
-    The first column contains ids, and so does the second if it has the type 0, unless it is the
-    rate of missing calls.
+    The first column contains ids. The second column also contains ids if its type is 0, unless it
+    is the rate of missing calls.
     """
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     rows = [line.split() for line in lines if line.strip()]
@@ -351,11 +357,10 @@ def _samples(path: Path, n_samples: int) -> SampleTable:
     columns = rows[2:]
     if not is_typed or len(columns) != n_samples or {*map(len, columns)} != {len(names)}:
         raise DataError(
-            f"{path} does not describe the {n_samples:,} samples of the BGEN file beside it: a "
-            ".sample file has a header (ID_1 ID_2 missing, or ID), a row of types (0 0 0, or 0), "
-            f"and then {n_samples:,} rows with a value in each column, but this one has "
-            f"{len(columns):,} rows after these. Restore it, or remove it if the BGEN file has "
-            "sample ids."
+            f"{path} does not describe the {n_samples:,} samples of the BGEN file beside it. A "
+            ".sample file needs a header (ID_1 ID_2 missing, or ID), a row of types (0 0 0, or 0), "
+            f"and one row per sample with a value in each column. This file has {len(columns):,} "
+            "rows below the first two. Restore it, or remove it if the BGEN file has sample ids."
         )
     values = np.array(columns, dtype=object)
     is_pair = types[1:2] == ["0"] and names[1].lower() != MISSING_RATE
@@ -365,7 +370,10 @@ def _samples(path: Path, n_samples: int) -> SampleTable:
 
 
 def most_bytes(n_samples: int, n_alleles: int) -> int:
-    """Return the largest size in bytes of the probabilities of a variant: diploid, 32 bits each."""
+    """Return the maximum size in bytes of a variant's probabilities.
+
+    It is the size for diploid calls with 32 bits per probability.
+    """
     n_probabilities = max(n_alleles * (n_alleles + 1) // 2, 3)
     return 16 + n_samples * (1 + 4 * n_probabilities)
 
@@ -421,14 +429,18 @@ def _indexed(file: BgenFile, index: Path, size: int) -> Index:
     n = file.header.n_variants
     if not fits or places.size != n or places[0] != file.header.first or places[-1] >= size:
         raise DataError(
-            f"{index} lists {places.size:,} variants of another file or version: {file.path.name} "
-            f"has {n:,} variants in {size:,} bytes. {remedy}"
+            f"{index} does not match {file.path.name}: the index lists {places.size:,} variants, "
+            f"and the file has {n:,} variants in {size:,} bytes. The index was written for another "
+            f"file, or for another version of it. {remedy}"
         )
     return places
 
 
 class BgenSource(AbstractStored):
-    """Source of dosages of all alleles but the first in a BGEN file: float32, NaN if missing."""
+    """Source of dosages in a BGEN file, which count all alleles except the first.
+
+    Values are float32, NaN if missing.
+    """
 
     layout = "bgen"
     counted = "all alleles except the first of the BGEN file (variant_alt)"
@@ -466,13 +478,19 @@ class BgenSource(AbstractStored):
         return out if rows is None else np.take(out, rows, axis=1)
 
     def _decode(self, batch: list[tuple[int, bytes]], features: Index, out: Array) -> None:
-        """Decode pairs (row of `out`, record), all records of one form, into `out` (c, m)."""
+        """Decode records with the same layout into rows of `out` (c, m).
+
+        `batch` contains pairs of a row number and a record.
+        """
         places, records = zip(*batch, strict=True)
         stacked = np.frombuffer(b"".join(records), dtype=np.uint8).reshape(len(batch), -1)
         out[list(places)] = self._decoded(stacked, features[list(places)])
 
     def _decoded(self, records: Array, features: Index) -> Array:
-        """Return dosages (c, m) from records (c, bytes) of one form; `features` are for errors."""
+        """Return the dosages (c, m) in records (c, bytes) with the same layout.
+
+        `features` (c,) are the numbers of the variants, for error messages.
+        """
         if self.file.header.layout == 1:
             return old_dosages(records)
         try:
@@ -482,7 +500,7 @@ class BgenSource(AbstractStored):
         except (DataError, InputError):  # the file is valid, but has calls that are refused
             raise
         except ValueError as error:
-            if len(records) > 1:  # which of them it is
+            if len(records) > 1:  # find the damaged one
                 for record, feature in zip(records, features, strict=True):
                     self._decoded(record[None], feature[None])
             raise self.file.damaged(int(features[0]), str(error)) from error
@@ -492,8 +510,9 @@ class BgenSource(AbstractStored):
         if ploidies.max(initial=0) > DIPLOID:
             feature = features[np.argmax((ploidies > DIPLOID).any(axis=1))]
             raise InputError(
-                f"Variant {feature:,} of {self.file.path} has calls of {ploidies.max()} alleles, "
-                "but calls of 1 or 2 are read. Remove such variants from the file."
+                f"Variant {feature:,} of {self.file.path} has calls with {ploidies.max()} alleles, "
+                "but dhsic reads only calls with 1 or 2 alleles. Remove such variants from the "
+                "file."
             )
         if self.policy == "error" and (ploidies == 1).any():
             feature = features[np.argmax((ploidies == 1).any(axis=1))]
@@ -532,7 +551,7 @@ def open_bgen(path: str, options: OpenOptions) -> BgenSource:
         )
     if options.ploidy_policy == "count":
         raise InputError(
-            f"{path} has dosages from 0 to 2, also of haploid calls, so ploidy_policy='count' "
+            f"{path} has dosages from 0 to 2, even for haploid calls, so ploidy_policy='count' "
             "does not apply. Leave out ploidy_policy=."
         )
     source = BgenSource(BgenFile.at(path), options.ploidy_policy)

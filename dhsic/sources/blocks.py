@@ -73,7 +73,7 @@ def even_blocks(n_features: int, width: int) -> tuple[Block, ...]:
 
 
 def regular_edges(size: int, chunk: int) -> Index:
-    """Boundaries of chunks of equal size; the last chunk may be smaller."""
+    """Return the boundaries of chunks of equal size; the last chunk may be smaller."""
     return np.append(np.arange(0, size, chunk, dtype=np.int64), size)
 
 
@@ -125,17 +125,17 @@ def check_finite(
 ) -> None:
     """Refuse features-first `values` (c, m) that are infinite or not exact in float64.
 
-    Integers are refused if float64 does not represent all of their digits, except `missing_code`.
-    NaN means missing and is accepted.
+    Integers other than `missing_code` are refused if float64 does not represent all of their
+    digits. NaN means missing and is accepted.
     """
     if values.dtype.kind in "iu" and values.dtype.itemsize == WIDE:
         wide: Mask = beyond_float(values)
         if missing_code is not None:
             wide &= values != missing_code
         why = (
-            ". Features are compared in float64, which represents every integer only up to "
-            "2**53, so digits would be lost. If the feature is a name rather than a number, "
-            "remove it; otherwise subtract an offset."
+            ". Digits would be lost, because features are compared in float64, which represents "
+            "every integer only up to 2**53. If the feature is a name rather than a number, remove "
+            "it; otherwise subtract an offset."
         )
         refuse_any(wide, values, block, rows, place, why)
     if values.dtype.kind == "f":
@@ -151,7 +151,7 @@ def refuse_any(
 ) -> None:
     """Raise DataError for the first True in the mask `bad` (c, m) of values (c, m, ...) of a block.
 
-    `why` ends the message.
+    `why` is the end of the message.
     """
     if not bad.any():
         return

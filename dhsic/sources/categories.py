@@ -1,10 +1,11 @@
-"""Categorical features among numbers: their levels, the codes of these, and indicators.
+"""Categorical features in tables of numbers: levels, codes of levels, and indicators.
 
 A source with categories has one feature per column, as users see it. The values of a categorical
-feature are codes: level k is ``k + 1/2``, which no check of whole numbers mistakes for a genotype
-or for a code of missing values. Methods on sets of features use `IndicatorSource`, in which a
-categorical feature is a group of indicators, one per level. `pooled` scales a group to the
-variance of a single feature, so that a column of 40 levels weighs as much as a number.
+feature are codes: level k has the code ``k + 1/2``. Such codes are not whole numbers, so no check
+mistakes them for genotypes or for codes of missing values. Methods on sets of features use
+`IndicatorSource`, in which a categorical feature is a group of indicators, one per level. `pooled`
+scales a group to the variance of a single feature, so that a column of 40 levels weighs as much as
+a number.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class CodedColumn:
     def are_amounts(self) -> bool:
         """Whether at least half of the levels look like amounts, dates, times or genotypes.
 
-        A single value below or above a limit, such as <0.1, is enough. Numbers are none of these:
-        pandas categories may be numbers.
+        A single value below or above a limit, such as <0.1, is enough. If all levels are numbers,
+        the result is False, because pandas categories may be numbers.
 
         >>> [CodedColumn.of(of).are_amounts for of in (["1:30", "25:50"], ["May 2020", "late"])]
         [True, True]
@@ -84,7 +85,7 @@ class CodedColumn:
 
     @staticmethod
     def of(texts: Sequence[str | None]) -> CodedColumn:
-        """Code texts (m,) as levels; None is missing. Levels that are numbers are sorted as such.
+        """Code texts (m,) as levels; None is missing. Levels that are numbers are sorted by value.
 
         >>> CodedColumn.of(["b", "a", None, "b"]).values.tolist()
         [1.5, 0.5, nan, 1.5]
@@ -123,16 +124,17 @@ def check_levels(
             others = [other for other, of in columns.items() if _is_excessive(of)]
             raise InputError(
                 f"{where} has text in column {name!r} with {k:,} different values "
-                f"({abbreviate(map(repr, column.levels), 3)}) in {n:,} samples, like names or free "
-                f"text. A categorical feature has at most {MOST} levels, and {OF_A_LEVEL} samples "
-                f"per level on average. Exclude it: not_features={others!r}. Or merge rare levels."
+                f"({abbreviate(map(repr, column.levels), 3)}) in {n:,} samples, so it looks like "
+                f"names or free text. A categorical feature has at most {MOST} levels, and "
+                f"{OF_A_LEVEL} samples per level on average. Exclude it: not_features={others!r}. "
+                "Or merge rare levels."
             )
 
 
 def _about_amounts(
     amounts: Mapping[str, tuple[str, ...]], rewritten: Callable[[Mapping[str, str]], str]
 ) -> str:
-    """Return a message, after "has text", on columns whose levels look like amounts."""
+    """Return the rest of a message, after "has text", on columns with levels like amounts."""
     found = {name: known for name, of in amounts.items() if (known := measurements_of(of))}
     if found:
         shown = {name: abbreviate(map(repr, examples([*amounts[name]])), 3) for name in found}
@@ -205,18 +207,18 @@ class MixedSource(ArraySource):
 
 
 def numbers_of(source: AbstractSource) -> Index:
-    """Positions of the features that are numbers."""
+    """Return the positions of the features that are numbers."""
     return np.setdiff1d(np.arange(source.n_features), [*source.levels])
 
 
 def codes_at(source: AbstractSource, feature: int, rows: Index | None) -> Index:
-    """Return the number, from 0, of each sample's level in a feature, (m,); -1 if missing."""
+    """Return each sample's level of a categorical feature, numbered from 0, (m,); -1 if missing."""
     (values,) = source.read_columns(Block(0, feature, feature + 1), np.zeros(1, np.int64), rows)
     return np.where(np.isnan(values), -1.0, values - FIRST).astype(np.int64)
 
 
 def category_sentence(source: AbstractSource) -> str:
-    """Sentence on the categorical features of a source; "" if all features are numbers."""
+    """Return a sentence on the categorical features of a source; "" if there are none."""
     names = source.feature_names()
     if not source.levels or names is None:
         return ""
@@ -229,7 +231,7 @@ def category_sentence(source: AbstractSource) -> str:
 
 
 def one_hot_sentence(source: AbstractSource) -> str:
-    """Sentence on columns that are indicators of one category; "" if there are none.
+    """Return a sentence on columns that are indicators of one category; "" if there are none.
 
     The names of such columns have the same prefix (``colour_red``, ``colour_blue``), their values
     are 0 and 1, and in each sample exactly one is 1. Only data in memory are inspected.
@@ -274,8 +276,8 @@ def _are_one_hot(source: AbstractSource, places: list[int]) -> bool:
 class IndicatorSource(AbstractView):
     """Source in which each categorical feature of `base` is a group of indicators of its levels.
 
-    A feature with two levels has one indicator, 0 or 1. `columns` (d,) are the ascending positions
-    in `base` from which the features of this source come.
+    A feature with two levels has only one indicator, 0 or 1. `columns` (d,) has the position in
+    `base` of each feature of this source, in ascending order.
     """
 
     columns: Index
@@ -325,7 +327,7 @@ class IndicatorSource(AbstractView):
 
 
 def _indicated(levels: tuple[str, ...] | None) -> list[float]:
-    """Codes of the levels that have an indicator; ``[NaN]`` for a feature without levels."""
+    """Return the codes of the levels that have an indicator; ``[NaN]`` for a numeric feature."""
     if levels is None:
         return [np.nan]
     n = len(levels)
@@ -355,7 +357,7 @@ def pooled(scaling: Scaling, columns: Index, standardize: Scale) -> Scaling:
     if standardize == PRESENCE:
         most = np.zeros(int(columns.max()) + 1)
         np.maximum.at(most, columns, scaling.mean)
-        q = np.clip(1.0 - most[columns], 0.0, 1.0)  # of numbers it is not used
+        q = np.clip(1.0 - most[columns], 0.0, 1.0)  # not used for numeric features
         scale *= np.where(q < 0.5, np.sqrt(4.0 * q * (1.0 - q)), 1.0)
     is_group = (n > 1) & ~scaling.constant
     ratio = np.divide(scale, scaling.scale, out=np.ones(n.size), where=is_group)

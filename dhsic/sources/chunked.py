@@ -27,15 +27,16 @@ LEVELS = "levels"
 class ChunkedArray:
     """An array (features, samples, ...) or (samples, features, ...) of a Zarr store.
 
-    Only store and path are pickled, not the handle; a copy opens the array again when it is read.
+    Only the store and the path are pickled. An unpickled copy opens the array again when it is
+    read.
 
     The concurrency of zarr (``async.concurrency``) is not changed: this setting belongs to the
     whole process, and a temporary change would be a race between threads.
 
-    An absent chunk is either lost, or contained only fill values that the writer omitted
-    (``write_empty_chunks=False``); `missing_chunks` says which is assumed. `packing` decodes the
-    values if the array declares a packing. `dtype` is the dtype of decoded values, and
-    `stored_dtype` that of the array.
+    An absent chunk is either lost, or the writer omitted it because it contained only fill values
+    (``write_empty_chunks=False``). `missing_chunks` says which case is assumed. `packing` decodes
+    the values if the array declares a packing. `dtype` is the dtype of decoded values, and
+    `stored_dtype` the dtype in the store.
     """
 
     def __init__(
@@ -78,15 +79,15 @@ class ChunkedArray:
         layout = raw.shape, raw.dtype, raw.shards or raw.chunks
         if layout != (self.shape, self.stored_dtype, self.grid):
             raise DataError(
-                f"{self.label} is now {raw.shape} {raw.dtype} in chunks of {layout[2]}, but was "
-                f"{self.shape} {self.stored_dtype} in chunks of {self.grid} when it was opened. "
-                "It was written again in the meantime, or its consolidated metadata differ. Run "
-                "again."
+                f"{self.label} changed after it was opened: its shape is now {raw.shape} "
+                f"({raw.dtype}) in chunks of {layout[2]}, but was {self.shape} "
+                f"({self.stored_dtype}) in chunks of {self.grid}. It was written again in the "
+                "meantime, or its consolidated metadata differ. Run again."
             )
         return guarded(raw, self.label, self.missing_chunks)
 
     def opened(self) -> zarr.Array[Any]:
-        """Open the array with zarr, for its metadata; its values are not checked."""
+        """Open the array with zarr, to read its metadata."""
         return array_at(StorePath(self.store, self.path))
 
     def read(self, block: Block, rows: Index | None) -> Array:
@@ -104,13 +105,13 @@ class ChunkedArray:
         return values if self.packing is None else self.packing.decoded(values, in_place=True)
 
     def stored_samples(self, rows: Index) -> int:
-        """Number of samples in the chunks that contain `rows`."""
+        """Return the number of samples in the chunks that contain `rows`."""
         span, width = row_span(rows, self.n_samples), int(self.grid[1 - self.feature_axis])
         stop = min(-(-span.stop // width) * width, self.n_samples)
         return int(stop - span.start // width * width)
 
     def place(self, feature: int, sample: int) -> str:
-        """Describe where a value is stored, for the end of a sentence."""
+        """Return a text on where a value is stored, such as ", in chunk 'c/0/0' of x.zarr"."""
         at = (feature, sample) if self.feature_axis == 0 else (sample, feature)
         coords = [k // n for k, n in zip(at, self.grid, strict=False)]
         return f", in chunk {self._key(*coords, *(0 for _ in self.grid[2:]))!r} of {self.label}"
@@ -149,11 +150,11 @@ def read_array(
 
 
 class UndecodedError(Exception):
-    """Error of chunks that exist, but cannot be decoded."""
+    """Error for a chunk that exists but cannot be decoded."""
 
 
 def _decoded(array: zarr.Array[Any], region: Any) -> Array:
-    """Read values of a guarded array; errors of its store are raised unchanged."""
+    """Read values of an array; UndecodedError if decoding fails, other errors are unchanged."""
     try:
         return np.asarray(array[region])
     except (DhsicError, MemoryError):
@@ -171,7 +172,7 @@ def array_at(place: StorePath) -> zarr.Array[Any]:
 
 
 def group_at(place: StorePath) -> zarr.Group:
-    """Open the group at `place`, with its own metadata and not those consolidated in the root.
+    """Open the group at `place` with its own metadata, not the metadata consolidated in the root.
 
     Store and path are passed separately, because zarr does not open the zip file of a `StorePath`.
     """
@@ -180,12 +181,12 @@ def group_at(place: StorePath) -> zarr.Group:
 
 
 def place_of(node: Node) -> StorePath:
-    """Return the location of an array or group, from which it can be opened elsewhere."""
+    """Return the location of an array or group, from which another process can open it."""
     return StorePath(portable(node.store), node.path)
 
 
 def child(group: zarr.Group, name: str) -> Node | None:
-    """Return the array or group at the path `name` below `group`, or None; DataError if damaged."""
+    """Return the array or group at the path `name` in `group`; None if absent."""
     with metadata_of(f"{group.store_path}/{name}"):
         return group.get(name)
 
@@ -205,9 +206,10 @@ def arrays_of(group: zarr.Group) -> dict[str, zarr.Array[Any]]:
 def chunked_of(
     array: zarr.Array[Any], feature_axis: int, options: OpenOptions
 ) -> tuple[ChunkedArray, int | None]:
-    """Return a matrix of a store, decoded as it declares, and its code of missing values.
+    """Return a matrix of a store, and its code for missing values.
 
-    The code is None if decoded values are floats or if no code is declared.
+    The matrix is decoded as its attributes declare. The code is None if decoded values are floats
+    or if no code is declared.
     """
     attributes = declared(array)
     packing = Packing.of(attributes, array.dtype, takes_codes=options.missing_code == "auto")

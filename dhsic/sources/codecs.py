@@ -42,13 +42,13 @@ ZSTD_FRAME = 0xFD2FB528
 #: Upper 28 bits of the first number of skippable frames, which contain no data.
 ZSTD_SKIPPED = 0x184D2A5
 ZSTD_RLE, ZSTD_COMPRESSED = 1, 2
-#: Frames that do not state their size may end blocks early. They may have up to this many times the
-#: number of blocks that would be needed if all were full.
+#: Frames that do not state their size may contain blocks that are not full. Such a frame may have
+#: up to this many times the minimum number of blocks.
 ZSTD_FLUSHED = 4
 
 
 class OversizeError(ValueError):
-    """Error of a chunk that would decode to more bytes than its array declares."""
+    """Error for a chunk that would decode to more bytes than its array declares."""
 
     def __init__(self, found: int | None, limit: int) -> None:
         more = "more" if found is None else f"{found:,}"
@@ -56,7 +56,7 @@ class OversizeError(ValueError):
 
 
 def as_view(data: Any) -> memoryview:
-    """Return the bytes of a buffer of any kind."""
+    """Return the bytes of any buffer as a memoryview."""
     return memoryview(ensure_contiguous_ndarray(data, max_buffer_size=None)).cast("B")
 
 
@@ -229,7 +229,7 @@ class _ReadingBytes(BytesBytesCodec):
 
 
 class TextBudget:
-    """Number of bytes of text that an array of n elements may still decode to."""
+    """Limit on the bytes of text in an array of n elements; `left` bytes may still be decoded."""
 
     def __init__(self, n: int) -> None:
         self.left = text_bytes(n)
@@ -251,7 +251,7 @@ class TextBudget:
 
 
 def text_bytes(n: int) -> int:
-    """Maximum number of bytes that n texts may have."""
+    """Return the maximum number of bytes that n texts may have."""
     return TEXT_BYTES + TEXT_BYTES_EACH * n
 
 
@@ -290,8 +290,7 @@ class Chain:
         if inner != self.itemsize:
             raise DataError(
                 f"{self.label} has the codec {name!r} for numbers of {inner} bytes, but its "
-                "numbers have another size at this step. Write the array again, or restore its "
-                "metadata."
+                "numbers do not have this size. Write the array again, or restore its metadata."
             )
         self.n_bytes = self.n_bytes // 8 + 2 if name == PACKED else self.n_bytes // inner * outer
         self.itemsize = outer
@@ -338,16 +337,16 @@ class Chain:
 
     def _refused(self, name: str) -> DataError:
         return DataError(
-            f"{self.label} has the codec {name!r}, which dhsic does not decode: codecs that "
-            "create objects may run code from a store, and for others the decoded size is not "
-            f"bounded. Write the array again with one of the codecs {', '.join(sorted(KNOWN))}."
+            f"{self.label} has the codec {name!r}, which dhsic does not decode. Such a codec may "
+            "run code from the store, or may decode to any size. Write the array again with one of "
+            f"the codecs {', '.join(sorted(KNOWN))}."
         )
 
 
 def bounded(metadata: Any, label: str) -> tuple[Any, int]:
-    """Return metadata of an array with size limits for its codecs, and the largest size of a chunk.
+    """Add size limits to the codecs in the metadata of an array.
 
-    The size is the maximum number of bytes of a stored chunk.
+    The result is the new metadata, and the maximum size in bytes of a stored chunk.
     """
     dtype = metadata.dtype.to_native_dtype()
     is_v2 = metadata.zarr_format == 2
@@ -357,8 +356,8 @@ def bounded(metadata: Any, label: str) -> tuple[Any, int]:
     is_text = dtype.kind in "TO"
     if dtype.hasobject and not (is_text and _has_text(codecs)):
         raise DataError(
-            f"{label} contains Python objects ({dtype}), but of object arrays dhsic reads only "
-            "text. Write it as text (vlen-utf8) or as numbers."
+            f"{label} contains Python objects ({dtype}). dhsic reads an array of objects only if "
+            "it contains text. Write it as text (vlen-utf8) or as numbers."
         )
     budget = TextBudget(prod(metadata.shape))
     chain = Chain(label, prod(shape), 0 if is_text else dtype.itemsize, budget)
@@ -388,7 +387,7 @@ BYTES_OF_ENTRY = 16
 
 
 def check_fits(array: zarr.Array[Any], label: str, feature_axis: int | None = None) -> None:
-    """Refuse an array that, according to its declared sizes, does not fit into memory when read.
+    """Refuse an array if reading it would need more than the free memory, by its declared sizes.
 
     With `feature_axis`, the array is read one chunk after the other along this axis; by default, it
     is read completely.

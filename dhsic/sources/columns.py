@@ -53,7 +53,7 @@ class Column:
         return out
 
     def of(self, features: Index) -> Column:
-        """Return the column restricted to some features, ascending."""
+        """Return the column of an ascending subset of features."""
         return Column(features.size, self.dtype, _SubsetReader(self, features))
 
     def lazily(self) -> Any:
@@ -81,7 +81,7 @@ def all_differ(parts: Callable[[], Iterable[Array]]) -> bool:
 
 
 def repeated_bits(parts: Iterable[Array]) -> Array:
-    """Ascending 64-bit hashes that occur more than once among the texts in `parts`."""
+    """Return the 64-bit hashes, ascending, that occur more than once for the texts in `parts`."""
     hashes = np.concatenate([np.empty(0, np.uint64), *map(bits_of, parts)])
     hashes.sort()
     return np.unique(hashes[1:][hashes[1:] == hashes[:-1]])

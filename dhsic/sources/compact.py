@@ -1,4 +1,4 @@
-"""Text of many features, held compactly: ten million ids as Python text take a gigabyte."""
+"""Compact storage of text of many features; as Python strings, ten million ids take a gigabyte."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dhsic.sources.columns import Column
 
 @dataclass(frozen=True, eq=False)
 class CompactText:
-    """Texts (n,), such as ids, as the concatenated bytes of all texts, and the end of each."""
+    """Texts (n,), such as ids, stored as concatenated bytes and the end of each text."""
 
     data: bytes
     ends: Index  # (n + 1,), from 0
@@ -28,7 +28,7 @@ class CompactText:
 
     @classmethod
     def joined(cls, parts: Sequence[CompactText]) -> CompactText:
-        """Join parts that follow one another."""
+        """Concatenate parts in their order."""
         starts = np.cumsum([0, *(len(part.data) for part in parts)]).tolist()
         each = [part.ends[1:] + start for part, start in zip(parts, starts, strict=False)]
         return cls(b"".join(part.data for part in parts), np.concatenate([[0], *each]))
@@ -46,7 +46,7 @@ class CompactText:
 
 @dataclass(frozen=True, eq=False)
 class RepeatedText:
-    """Texts (n,) with few distinct values, such as chromosomes, as positions `codes` in `texts`."""
+    """Texts (n,) with few distinct values, such as chromosomes: `codes` (n,) index `texts`."""
 
     codes: Index
     texts: Array
@@ -59,7 +59,7 @@ class RepeatedText:
 
     @classmethod
     def joined(cls, parts: Sequence[RepeatedText]) -> RepeatedText:
-        """Join parts that follow one another."""
+        """Concatenate parts in their order."""
         new, texts = pd.factorize(np.concatenate([part.texts for part in parts]))
         own = np.split(new, np.cumsum([len(part.texts) for part in parts])[:-1])
         dtype = np.min_scalar_type(len(texts))

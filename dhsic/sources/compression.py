@@ -1,4 +1,4 @@
-"""Compressed files as streams of bytes: gzip, bzip2, xz, Zstandard, recognised by first bytes."""
+"""Decompression of gzip, bzip2, xz and Zstandard files, which are recognised by first bytes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError)
 
 
 def decompressed(raw: IO[bytes], path: str) -> IO[bytes]:
-    """Return a stream of the bytes of a binary file from its start, decompressed if compressed.
+    """Return the bytes of a binary file as a stream from its start, decompressed if necessary.
 
     Raises
     ------
     InputError
-        It is compressed with Zstandard, and no package that reads it is installed.
+        The file is compressed with Zstandard, and no package that reads Zstandard is installed.
     """
     first = raw.read(max(map(len, _OPENERS)))
     raw.seek(0)

@@ -9,7 +9,8 @@ import numpy as np
 
 from dhsic._typing import Array
 
-#: Maximum range of numbers that count samples, relative to their number: some were removed.
+#: Maximum ratio of the range of the numbers in sample names to their count. It exceeds 1 because
+#: some samples may have been removed.
 MOST_GAPS = 1.25
 #: Pattern of names that may count samples: a text, and a number.
 NUMBERED = re.compile(r"(.*?)(\d+)", re.ASCII | re.DOTALL)
@@ -26,7 +27,7 @@ class Count(NamedTuple):
 
     @classmethod
     def of(cls, names: Array) -> Count | None:
-        """Return the description of some names; None if they do not count from 0 or 1.
+        """Return the count in sample names; None if the names do not count from 0 or 1.
 
         >>> Count.of(np.array(["s2", "s1", "s4"])), Count.of(np.array(["0_0", "1_1"]))
         (Count(prefix='s', first=1, last=4), Count(prefix='', first=0, last=1))
@@ -44,7 +45,7 @@ class Count(NamedTuple):
         return cls(str(prefixes.pop()), first, last) if first in (0, 1) and is_dense else None
 
     def is_shifted(self, other: Count) -> bool:
-        """Whether two counts of one prefix are shifted: one begins first, the other ends last.
+        """Whether two counts with one prefix are shifted: one begins and ends at larger numbers.
 
         >>> [Count("", 0, 9).is_shifted(Count("", 1, last)) for last in (10, 9)]
         [True, False]

@@ -1,8 +1,8 @@
 """Dates that are text or Python objects, which would be misread as classes or as numbers.
 
 As text, every date would be its own class. Dates are therefore refused, with a command that
-converts them to numbers of days. A few dates with several samples each are treated as batches, and
-remain groups. Dates that read as numbers are handled in `dhsic.joins.written_numbers`.
+converts them to numbers of days. A few dates with several samples each are treated as batches.
+Dates that read as numbers are handled in `dhsic.joins.written_numbers`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ LETTER = "write a letter in front of each"
 FEWEST = 4
 #: First day of 1950 and last day of 2100 in the numbers of Excel, days since 1899-12-30.
 SERIAL = (18264, 73415)
-#: Dates are batches if they have on average `OF_FEW` samples or more, if there are at most `FEW`
-#: dates; otherwise `OF_MORE`.
+#: Minimum mean number of samples per date for dates to be batches: `OF_FEW` if there are at most
+#: `FEW` different dates, otherwise `OF_MORE`.
 FEW, OF_FEW, OF_MORE = 20, 3, 10
 
 #: Pandas expression for the days since 2000 of dates {v}, of any type.
@@ -47,7 +47,7 @@ SINCE_2000 = (
     "({p}.to_datetime({v}, utc=True) - {p}.Timestamp('2000-01-01', tz='UTC')) / "
     "{p}.Timedelta(days=1)"
 )
-#: Kinds of dates and times that are objects: their name, types, unit, and a pandas expression that
+#: Kinds of dates and times that are Python objects: name, types, unit, and a pandas expression that
 #: converts values {v} to numbers in this unit.
 OBJECTS: tuple[tuple[str, tuple[type, ...], str, str], ...] = (
     (
@@ -98,8 +98,9 @@ def reads(way: str, texts: list[str]) -> bool:
 def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = LETTER) -> str:
     """Refuse texts (m,) that are dates, because each date would be a class or group of its own.
 
-    The result is a sentence if the dates are few enough to be batches, and "" if the texts are not
-    dates. `group` is "class" or "group"; `remedy` is the advice for dates that are names.
+    If the dates are few enough to be batches, they are accepted, and the result is a sentence that
+    says so. The result is "" if the texts are not dates. `group` is "class" or "group"; `remedy` is
+    the advice for dates that are names.
     """
     formats = date_formats(text)
     if not formats:
@@ -122,7 +123,7 @@ def refuse_dates(column: WrittenColumn, text: Array, group: str, remedy: str = L
 
 
 def has_dates(values: pd.Series) -> bool:
-    """Whether the first value that is not missing, among (m,), is a date or time (`OBJECTS`)."""
+    """Whether the first non-missing value of a series (m,) is a date, time, period or duration."""
     present = values[values.notna()] if values.dtype.kind == "O" else values[:0]
     types = tuple(each for _, types, _, _ in OBJECTS for each in types)
     return bool(len(present)) and isinstance(present.iloc[0], types)
@@ -141,8 +142,8 @@ def refuse_date_objects(column: WrittenColumn, values: pd.Series, remedy: str) -
         shown = abbreviate(map(str, sorted({*map(str, of_kind)})), 3)
         others = abbreviate({repr(v): 0 for v in present if not isinstance(v, types)}, 3)
         advice = (
-            f"{len(of_kind):,} of {len(present):,} are, the others are not: {others}. Convert all "
-            f"to numbers of {unit}"
+            f"Only {len(of_kind):,} of {len(present):,} values are {kind}; others are {others}. "
+            f"Convert all to numbers of {unit}"
             if others
             else f"Convert them to numbers of {unit}: {column.rewritten(change)}"
         )
@@ -153,12 +154,12 @@ def refuse_date_objects(column: WrittenColumn, values: pd.Series, remedy: str) -
 
 
 def about_dates(formats: Sequence[str]) -> str:
-    """Return sentences on what `days_of` assumes: the order of days and months, and the century."""
+    """Return sentences on assumptions of `days_of`: the order of day and month, and the century."""
     month_first = next((way for way in formats[1:] if way.startswith("%m")), "")
     sentences = [
         f"If the month comes first, use format={month_first!r} instead." if month_first else "",
-        "Years of two digits are read as 1969 to 2068, so correct earlier ones first, such as "
-        "years of birth."
+        "Two-digit years are read as 1969 to 2068. Correct earlier years first, such as years of "
+        "birth."
         if "%y" in formats[0]
         else "",
     ]
@@ -166,7 +167,7 @@ def about_dates(formats: Sequence[str]) -> str:
 
 
 def serial_days(texts: Iterable[str], numbers: Iterable[float]) -> str:
-    """Return a pandas expression for dates of which some are Excel serial numbers.
+    """Return a pandas expression for a column of dates that contains Excel serial numbers.
 
     The expression gives days since 1899-12-30, with fractions for times of day. It is "" if `texts`
     are not dates of one format, or if any of `numbers` is not a day from 1950 to 2100.

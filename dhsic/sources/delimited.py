@@ -1,9 +1,8 @@
 """Text tables: TSV, CSV, or fields separated by blanks, compressed or uncompressed.
 
-`dhsic.sources.headers` recognises the separator and the header from the first rows. These
-variations are supported: a header without a name for the first column (written by R), separators at
-the end of lines, a byte-order mark, text as formulas (``="0012"``), and lines above the header, as
-some programs write.
+`dhsic.sources.headers` recognises the separator and the header from the first rows. The table may
+have a header without a name for the first column (written by R), separators at the end of lines, a
+byte-order mark, text as formulas (``="0012"``), and lines above the header.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from dhsic.validation import is_numeral
 HEAD = 1 << 12
 #: Number of bytes that are read at a time.
 READ = 1 << 20
-#: Line of dashes, in tables that a program formatted for display; and options of sed that remove
+#: Pattern of a line of dashes in a table that was formatted for display. Options of sed that remove
 #: such lines, the row count below the table, and the spaces around values.
 RULE = re.compile(r"[-+|=: ]*--[-+|=: ]*")
 DRAWN = (
@@ -109,7 +108,7 @@ class Delimited:
             )
 
     def _read_header(self, top: TableTop) -> None:
-        """Set `names`, `width` and `may_have_header` from the first rows; refuse bad headers."""
+        """Set `names`, `width` and `may_have_header` from the first rows; refuse a bad header."""
         if top.title:
             raise self.refused(
                 f"its first line is a title ({top.title[:40]!r}), but it should contain the "
@@ -141,14 +140,14 @@ class Delimited:
             )
 
     def _check_names_below(self, header: list[str], top: TableTop) -> None:
-        """Refuse a header with two rows, of which the second names the columns."""
+        """Refuse a header of two rows in which the second row names the columns."""
         names, below = (top.rows[1], top.rows[2]) if len(top.rows) > 2 else ([], [])
         has_names = len(set(names)) == len(names) > 2 and not any(map(is_value, names[1:]))
         if has_names and any(map(is_value, below[1:])):
             groups = abbreviate(dict.fromkeys(filter(None, header)), 3)
             raise self.refused(
                 f"its header has two rows: the first names groups of columns ({groups}), the "
-                f"second each column. {self._without_top(1)}"
+                f"second names the columns. {self._without_top(1)}"
             )
 
     def _without_top(self, n_rows: int) -> str:
@@ -170,7 +169,7 @@ class Delimited:
 
     @staticmethod
     def _is_other_order(fields: list[str], header: list[str]) -> bool:
-        """Whether fields are the names in the header in any order, and not only numbers."""
+        """Whether a row repeats the names of the header in some order; False if all are numbers."""
         is_header = len(fields) == len(header) and sorted(fields) == sorted(header)
         return is_header and not all(map(is_numeral, fields))
 
@@ -216,13 +215,14 @@ class Delimited:
                     del fields[self.width :]
                 if fields == header and self.width > 1:
                     raise self.refused(
-                        f"line {number} repeats the header, as in files that were joined. "
+                        f"line {number} repeats the header, as if several files were joined. "
                         f"{self._without_repeated()}"
                     )
                 if fields and fields[0] in header and self._is_other_order(fields, header):
                     raise self.refused(
-                        f"line {number} has the names of the header in another order, as in tables "
-                        f"that were put one below the other. {self._joined_by_names(number)}"
+                        f"line {number} is a second header, with the same names in another order, "
+                        "as if two tables were put one below the other. "
+                        f"{self._joined_by_names(number)}"
                     )
                 if any(fields):
                     yield number, fields
@@ -328,26 +328,26 @@ class Delimited:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Raise InputError with a clear message if the bytes are not text, or are damaged."""
+        """Convert errors of text decoding and of decompression to InputError."""
         try:
             yield
         except UnicodeDecodeError as error:
             at = error.start
             before = bytes(error.object[max(0, at - 20) : at]).decode(errors="replace")
             raise self.refused(
-                f"after {before!r} comes the byte 0x{error.object[at]:02x}, which is not valid "
-                "UTF-8. Save the file as UTF-8; to convert a table from Latin-1: iconv -f LATIN1 "
-                "-t UTF-8 FILE > NEW."
+                f"the byte 0x{error.object[at]:02x} after {before!r} is not valid UTF-8. Save the "
+                "file as UTF-8; to convert a table from Latin-1: iconv -f LATIN1 -t UTF-8 FILE > "
+                "NEW."
             ) from error
         except DAMAGE as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # an error of the disk, not of the data
             raise self.refused(
-                f"{error}. The file is damaged, or was not copied completely: copy it again."
+                f"{error}. The file is damaged, or it was not copied completely. Copy it again."
             ) from error
 
     def refused(self, why: str) -> InputError:
-        """Return the InputError that the file cannot be read as a table, for the reason `why`."""
+        """Return an InputError: the file cannot be read as a table. `why` is the reason."""
         return InputError(f"{self.path} cannot be read as a table: {why}")
 
 

@@ -1,13 +1,13 @@
 """Blocks of features: several matrices of the same samples, such as expression and genotypes.
 
-Here a block is one of the matrices of a joined source, if these are of different kinds. A matrix
-that is split into files, such as one per chromosome, has no blocks. Each block has its own kind of
-values: `BlockScaling` leaves genotype dosages unscaled if other blocks are scaled, and
-`FloatBlocks` replaces codes for missing values only in the blocks in which they mean missing.
+A joined source of different kinds of matrices has one block per matrix. A single matrix that is
+split into files, such as one per chromosome, has no blocks. Each block has its own kind of values:
+`BlockScaling` leaves genotype dosages unscaled if other blocks are scaled, and `FloatBlocks`
+replaces codes for missing values only in the blocks in which they mean missing.
 
-With ``balance=True`` every block has the same share of the mean squared distance of samples. Let
-``v_b`` be the sum over the features of block b of their mean squares after scaling, B the number
-of blocks, and ``v`` the sum of the ``v_b``. The features of block b are multiplied by ``sqrt(v / (B
+With ``balance=True`` all blocks contribute equally to the mean squared distance of samples. Let
+``v_b`` be the sum of the mean squares of the features of block b after scaling, B the number of
+blocks, and ``v`` the sum of the ``v_b``. The features of block b are multiplied by ``sqrt(v / (B
 v_b))``. The sum over all features remains v.
 """
 
@@ -26,7 +26,7 @@ from dhsic.sources.joined import JoinedSource, Part
 from dhsic.sources.scaling import Scaling, missing_mask
 from dhsic.sources.views import AbstractView, ShadowedSource, whole_of
 
-#: Largest integers, in bytes, that float32 represents exactly.
+#: Maximum size, in bytes, of integers that float32 always represents exactly.
 SMALL_INTEGER = 2
 
 
@@ -44,7 +44,7 @@ class FeatureBlocks:
 
     @staticmethod
     def of(source: AbstractSource) -> FeatureBlocks | None:
-        """Blocks of a source; None if its features are one matrix, or all in one block."""
+        """Return the blocks of a source; None if all of its features are in one block."""
         source = _without_shadows(source)
         whole = whole_of(source)
         if not isinstance(whole, JoinedSource) or not whole.block_names:
@@ -55,10 +55,10 @@ class FeatureBlocks:
         return FeatureBlocks(whole.block_names, codes, whole.parts)
 
     def features_of(self, source: AbstractSource, block: int, some: Index | None = None) -> Index:
-        """Return the positions, in the matrix of a block, of the block's features in `source`.
+        """Return the features of a block that are in `source`, as positions in the block's matrix.
 
-        `some` are positions in `source`: only these features are returned, or all features of the
-        block if it contains none of them.
+        `some` are positions in `source`. The result contains only these features, or all features
+        of the block if none of these are in the block.
         """
         source = _without_shadows(source)
         whole = whole_of(source)
@@ -70,14 +70,14 @@ class FeatureBlocks:
         return np.asarray(stored - whole.starts[block], dtype=np.int64)
 
     def shares(self, scaling: Scaling) -> dict[str, float]:
-        """Share of each block in the mean squared distance of samples, after scaling."""
+        """Return the share of each block in the mean squared distance of samples, after scaling."""
         sizes = np.square(scaling.std * scaling.scale)
         by_block = np.bincount(self.codes, sizes, minlength=len(self.names))
         total = by_block.sum()
         return dict(zip(self.names, (by_block / (total or 1.0)).tolist(), strict=True))
 
     def ranks(self, ranks: Index) -> Index:
-        """Ranks (d,) of features within their blocks, from the ranks (d,) over all blocks."""
+        """Convert ranks (d,) over all blocks to ranks (d,) within blocks."""
         out = np.empty_like(ranks)
         for block in range(len(self.names)):
             members = np.flatnonzero(self.codes == block)
@@ -86,7 +86,7 @@ class FeatureBlocks:
 
 
 def block_codes(source: AbstractSource) -> Index:
-    """Position of the block of each feature, (d,), of a source that joins several matrices."""
+    """Return the block number (d,) of each feature, for a source that joins several matrices."""
     source = _without_shadows(source)
     whole = whole_of(source)
     assert isinstance(whole, JoinedSource), "it has blocks"
@@ -104,8 +104,8 @@ def _without_shadows(source: AbstractSource) -> AbstractSource:
 class BlockScaling:
     """Rule that changes the scaling of features according to their blocks.
 
-    `codes` (d,) has the position of each feature's block. Where `is_unscaled` (B,) is True, the
-    features of a block are only centred. With `balance`, all blocks have the same sum of mean
+    `codes` (d,) has the position of each feature's block. If `is_unscaled` (B,) is True for a
+    block, its features are only centred. With `balance`, all blocks have the same sum of mean
     squares.
     """
 
@@ -114,7 +114,7 @@ class BlockScaling:
     balance: bool
 
     def of(self, scaling: Scaling) -> tuple[Scaling, Float]:
-        """Return the scaling by blocks, and its ratio (d,) to `scaling`."""
+        """Return the changed scaling, and the factors (d,) by which it changes the features."""
         codes = np.resize(self.codes, scaling.std.size)  # shadows repeat the features
         varies = scaling.scale > 0
         scale = np.where(self.is_unscaled[codes] & varies, 1.0, scaling.scale)
@@ -130,7 +130,7 @@ class BlockScaling:
         return changed, factor
 
     def _weights(self, sizes: Float, codes: Index) -> Float:
-        """Weights (d,) of features that balance the blocks; `sizes` (d,) are mean squares."""
+        """Return weights (d,) that balance the blocks; `sizes` (d,) are mean squares."""
         by_block = np.bincount(codes, np.nan_to_num(sizes), minlength=self.is_unscaled.size)
         has_size = by_block > 0
         mean = by_block.sum() / max(1, has_size.sum())

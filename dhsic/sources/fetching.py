@@ -1,10 +1,10 @@
 """Files at URLs, downloaded once to a folder of this process and read there.
 
 Zarr stores are read at their location. HDF5, Parquet, tables, PLINK, BGEN and VCF files are read by
-seeking, or by libraries that need paths. They are therefore downloaded, together with the files
-that belong to them, to a temporary folder (in ``TMPDIR``), which is removed when the process ends.
-Workers that have access to this folder read from it. Other workers download their own copy, and
-refuse a different version.
+seeking, or by libraries that need paths. They are therefore downloaded to a temporary folder (in
+``TMPDIR``), together with the files that belong to them. The folder is removed when the process
+ends. Workers that have access to this folder read from it. Other workers download their own copy,
+and refuse a different version.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from dhsic.sources.views import AbstractView
 
 #: Number of bytes per request, and number of requests at a time; each must end in 30 seconds.
 PART, AT_ONCE = 16 << 20, 4
-#: From this number of bytes on, a download is announced by a warning, even without logs.
+#: Minimum size in bytes of downloads that are logged as warnings.
 LARGE = 64 << 20
 
 logger = logging.getLogger("dhsic")
@@ -91,7 +91,7 @@ class Copy:
 
 
 class FetchedSource(AbstractView):
-    """Source of a local copy of a URL; unpickled on another machine, it downloads its own copy."""
+    """Source of a local copy of a URL; another machine that unpickles it downloads its own copy."""
 
     def __init__(self, base: AbstractSource, copy: Copy) -> None:
         super().__init__(base)
@@ -109,11 +109,11 @@ class FetchedSource(AbstractView):
 
 def _elsewhere(copy: Copy, base: bytes) -> FetchedSource:
     copy.fetch_again()
-    return FetchedSource(pickle.loads(base), copy)  # part of the object that is unpickled
+    return FetchedSource(pickle.loads(base), copy)  # the source was pickled with the copy
 
 
 def fetch(url: str, options: Mapping[str, Any] | None = None) -> Copy:
-    """Download the file at a URL, unless this process already has this version of it.
+    """Download the file at a URL, unless this process already has its current version.
 
     Raises
     ------
@@ -138,10 +138,10 @@ def fetch(url: str, options: Mapping[str, Any] | None = None) -> Copy:
         shown = without_secrets(url)
         if n_bytes > free:
             raise InputError(
-                f"{shown} has {human(n_bytes)}, but only {human(free)} are free in {root}, where "
-                "it is downloaded to. Free some space, or set TMPDIR to a folder on a larger "
-                "disk. Or convert it to Zarr at its present location (dhsic convert), which is "
-                "read without a download."
+                f"{shown} needs {human(n_bytes)} in the download folder {root}, but only "
+                f"{human(free)} are free there. Free some space, or set TMPDIR to a folder on a "
+                "larger disk. Or convert it to Zarr at its present location (dhsic convert), "
+                "because Zarr is read without a download."
             )
         level = logging.WARNING if n_bytes >= LARGE else logging.INFO
         logger.log(level, "Downloading %s (%s) to %s.", shown, human(n_bytes), root)

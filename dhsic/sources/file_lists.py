@@ -1,7 +1,7 @@
 """Several files as one matrix: lists of files, glob patterns, and text files that list paths.
 
-Genotypes are usually stored in one file per chromosome. `expanded` converts whatever stands for
-several files into a list, which `dhsic.open_source` joins along the features.
+Genotypes are usually stored in one file per chromosome. `expanded` converts each of these forms to
+a list, which `dhsic.open_source` joins along the features.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from dhsic.sources.plink import SUFFIXES
 
 #: First character of the path of a text file that lists paths, one per line.
 LISTING = "@"
-#: Suffixes of other files that are written beside genotypes, which patterns do not match.
+#: Suffixes of files that programs write beside genotypes; glob patterns skip such files.
 NO_GENOTYPES = (".log", ".hh", ".nosex", ".sample", ".bgi", ".tbi", ".csi")
 #: Maximum number of files that a short description names individually.
 MOST_NAMED = 2
-#: Maximum number of matrices that it names.
+#: Maximum number of matrices that a short description names.
 MOST_BLOCKS = 5
 
 
@@ -42,12 +42,12 @@ class NamedMatrices(list[Any]):
 
 
 def expanded(X: Any) -> Any:
-    """Return the list of matrices for which X stands, or X itself if it is one matrix.
+    """Expand X to a list of matrices; the result is X itself if it is one matrix.
 
-    The text ``"@files.txt"`` stands for the paths in a file, and ``"chr*.bed"`` for the files that
-    match a pattern, unless a file has this name. A list of paths or opened data may contain such
-    texts. A list of one matrix becomes that matrix. A dict of matrices by name, and MuData, become
-    `NamedMatrices`. Frames of other packages become frames of pandas.
+    The text ``"@files.txt"`` means the paths in a file, and ``"chr*.bed"`` the files that match a
+    pattern, unless a file has this name. A list of paths or opened data may contain such texts. A
+    list of one matrix becomes that matrix. A dict of matrices by name becomes `NamedMatrices`, and
+    so does MuData. Frames of other packages become pandas frames.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def expanded(X: Any) -> Any:
 
 
 def _refuse_other_lists(X: Any) -> None:
-    """Refuse an empty list, and a list of paths that has other elements too."""
+    """Refuse an empty list, and a list that contains paths and other objects."""
     if not isinstance(X, list | tuple):
         return
     others = [x for x in X if not isinstance(x, str | PathLike)]
@@ -149,7 +149,7 @@ def _is_matrix(x: Any) -> bool:
 
 
 def _files_of(name: str) -> list[str]:
-    """Return the paths for which `name` stands: a path, a pattern, or @ and a file of paths."""
+    """Return the paths for `name`, which is a path, a glob pattern, or @FILE with paths."""
     if "://" in name or Path(name).exists():
         return [name]
     if name.startswith(LISTING):
@@ -166,7 +166,10 @@ def _files_of(name: str) -> list[str]:
 
 
 def _listed(path: Path) -> list[str]:
-    """Return the paths in a file, which are relative to the current folder or to its own folder."""
+    """Return the paths that a file lists.
+
+    Relative paths begin in the current folder, or else in the folder of the file.
+    """
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
@@ -200,7 +203,7 @@ def _is_there(name: str) -> bool:
 
 
 def _without_tables(found: Iterable[Any]) -> list[Any]:
-    """Exclude PLINK tables, such as .bim files, whose genotype files are in the list too."""
+    """Exclude PLINK tables, such as x.bim, if their genotypes, x.bed, are also in the list."""
     listed = [*found]
     paths = {x for x in listed if isinstance(x, str)}
 

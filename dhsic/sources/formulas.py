@@ -1,7 +1,7 @@
-"""Fields as spreadsheets write them: formulas that stay text, ``="0012"``, and typographic minus.
+"""Fields that spreadsheets write: text as formulas (``="0012"``), and typographic minus signs.
 
-Such a formula means the text between its quotes. In a CSV file the formula itself is often in
-quotes, so that the quotes within it are doubled. Lines are rewritten before they are split into
+The value of such a formula is the text between its quotes. In a CSV file the whole formula is often
+in quotes, and the quotes in it are then doubled. Lines are rewritten before they are split into
 fields, because the text may contain the separator.
 """
 
@@ -45,10 +45,10 @@ def _quoted_text(formula: re.Match[str]) -> str:
 
 
 def formula_advice(path: str, lines: Iterable[str]) -> str:
-    """Return advice to write formulas as plain text before running the command of a message.
+    """Return advice to write formulas as plain text before running the command in a message.
 
-    Pandas, which these commands use, would read such fields with = and quotes. The result is "" if
-    the `lines` of the table contain no formulas.
+    Such commands use pandas, which would keep the = and the quotes in these fields. The result is
+    "" if the `lines` of the table contain no formulas.
     """
     formula = next(filter(None, map(_FORMULA.search, lines)), None)
     if formula is None:
@@ -62,8 +62,8 @@ def formula_advice(path: str, lines: Iterable[str]) -> str:
 def minus_signs(path: str) -> str:
     """Return Python code that replaces typographic minus signs in a pandas table t of text.
 
-    Commands in messages need this code if the table at `path` has typographic minus signs, which
-    dhsic reads, but pandas does not. It is "" if there are none, or if the table is at a URL.
+    Commands in messages need this code, because pandas does not read typographic minus signs. The
+    result is "" if the table at `path` has none, or if it is at a URL.
     """
     if "://" in path:
         return ""

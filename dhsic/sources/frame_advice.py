@@ -1,4 +1,4 @@
-"""Advice, as Python code, for text among numbers in columns of a DataFrame and in labels."""
+"""Advice in Python code on text among numbers, in columns of a DataFrame and in labels."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def numbers_in_python(columns: Sequence[OddFields], texts: Iterable[str]) -> lis
     has_commas = any(column.commas for column in columns)
     if limit:
         change = AT_LIMIT.format(p="pandas", v="{v}.str.strip()")
-        what = f"{limit!r} means that a value is beyond a limit. Half the limit for values below it"
-        return [(change, f"{what}, and the limit for values above:")]
+        what = f"{limit!r} means that a value is beyond a limit. To use half the limit for values"
+        return [(change, f"{what} below it, and the limit for values above:")]
     quantities = [of for column in columns if (of := column.quantities)]
     if quantities and len(quantities) == len(columns):
         change = quantities[0].change.replace("{p}", "pandas")
@@ -62,7 +62,7 @@ def numbers_in_python(columns: Sequence[OddFields], texts: Iterable[str]) -> lis
     if meaning == SEVERAL:
         return []
     if meaning:
-        return [(_COMMAS[meaning], "Numbers with decimal points, and no other marks:")]
+        return [(_COMMAS[meaning], "To write numbers with decimal points and no other marks:")]
     return [
         (_COMMAS[DECIMAL], "If commas are decimal marks:"),
         (_COMMAS[THOUSANDS], "If commas separate thousands:"),
@@ -78,7 +78,7 @@ def as_numbers_of(expression: str, values: str) -> str:
 
 
 def about_columns(X: pd.DataFrame) -> str:
-    """Return the predicate of a message on the non-numeric columns of a frame, with advice."""
+    """Return the end of a message on the non-numeric columns of a frame, with advice."""
     dated = {name: change for name in X.columns if (change := _of_time(X, name))}
     others = [k for k, name in enumerate(X.columns) if name not in dated]
     columns = [_text_of(X.iloc[:, k]) for k in others]
@@ -109,7 +109,7 @@ def about_columns(X: pd.DataFrame) -> str:
     text_columns = [c.name for kind in _ADVICE for c in of_kind[kind]]
     if text_columns:
         listed = _listed(text_columns, X)
-        sentences.append(f"Drop columns that are no features: X = X.drop(columns={listed}).")
+        sentences.append(f"Drop columns that are not features: X = X.drop(columns={listed}).")
     for kind, advice in _ADVICE.items():
         if of_kind[kind]:
             sentences.append(advice(of_kind[kind], _listed([c.name for c in of_kind[kind]], X)))
@@ -189,8 +189,9 @@ def _about_groups(columns: Sequence[OddFields], names: str) -> str:
     gone = f"v.astype(str).str.strip().str.lower().isin({sorted(NA)!r})"
     dummies = "pandas.get_dummies(v.mask(gone), prefix=k, dtype=int).mask(gone)"
     return (
-        "Encode categories as columns of 0 and 1, missing where the category is: X = "
-        f"pandas.concat([X.drop(columns={names}), *({dummies} for k, v in X[{names}].items() "
+        "Encode categories as columns of 0 and 1, with missing values where the category is "
+        f"missing: X = pandas.concat([X.drop(columns={names}), *({dummies} for k, v in "
+        f"X[{names}].items() "
         f"for gone in [v.isna() | {gone}])], axis=1). {_about_marks(columns)}".rstrip()
     )
 
@@ -201,7 +202,7 @@ def _about_marks(columns: Sequence[OddFields]) -> str:
     if not marks:
         return ""
     return (
-        f"If {abbreviate(map(repr, marks), MOST_DESCRIBED)} means missing, first: X = "
+        f"If {abbreviate(map(repr, marks), MOST_DESCRIBED)} means missing, replace it first: X = "
         f"X.replace({marks!r}, numpy.nan)."
     )
 
@@ -244,7 +245,7 @@ def _of_time(X: pd.DataFrame, name: object) -> str:
 
 
 def _pointed(column: pd.Series) -> PointedNumbers:
-    """Parse a column, or all columns with the same name, as numbers with points.
+    """Parse the texts of a column, or of all columns with the same name, as numbers with points.
 
     The result says whether the points may separate thousands. Missing values are skipped.
     """

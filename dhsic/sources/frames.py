@@ -22,14 +22,15 @@ from dhsic.sources.chunked import Node, child, group_at, place_of, read_array
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.options import MissingChunks, OpenOptions, text
 
-#: Encodings of columns that are groups, and the array of the group with one element per row.
+#: Encodings of columns that are stored as groups, by name; the value is the array of the group that
+#: has one element per row.
 GROUPS: Mapping[str, str] = {
     "categorical": "codes",
     "nullable-integer": "values",
     "nullable-boolean": "values",
     "nullable-string-array": "values",
 }
-#: Encodings that are plain arrays; early versions wrote no name.
+#: Encodings of columns that are stored as arrays; early versions of AnnData wrote no encoding.
 ARRAYS = frozenset({"array", "string-array", ""})
 
 
@@ -68,7 +69,7 @@ class Frame(AbstractFrame):
 
     @classmethod
     def of(cls, parent: zarr.Group, name: str) -> Frame:
-        """Return the dataframe `name` of a group; it must have an index with names.
+        """Return the dataframe `name` of a group; its index must contain row names.
 
         Raises
         ------
@@ -89,8 +90,8 @@ class Frame(AbstractFrame):
             group = group_at(place_of(listed))
         except FileNotFoundError as error:
             raise DataError(
-                f"{where} is absent, although the metadata of the store list it, so it was "
-                "deleted. Write the store again, or restore it."
+                f"{where} is absent, although the metadata of the store list it. It was deleted. "
+                "Write the store again, or restore it."
             ) from error
         index = str(group.attrs.get("_index", "_index"))
         order: Any = group.attrs.get("column-order", [])
@@ -153,15 +154,15 @@ def _element(group: zarr.Group, name: str) -> Node:
     is_readable = encoding in (GROUPS if isinstance(node, zarr.Group) else ARRAYS)
     if not is_readable or (isinstance(node, zarr.Array) and node.ndim != 1):
         raise DataError(
-            f"{where} has encoding {encoding or 'none'!r}, which dhsic cannot read as one value "
-            f"per row; it reads {', '.join(sorted((*GROUPS, *filter(None, ARRAYS))))}. Write it "
-            "as text or numbers, for example with .astype(str)."
+            f"{where} has the encoding {encoding or 'none'!r}, which dhsic cannot read as one "
+            f"value per row. It can read {', '.join(sorted((*GROUPS, *filter(None, ARRAYS))))}. "
+            "Write it as text or numbers, for example with .astype(str)."
         )
     return node
 
 
 def part_of(element: zarr.Group, name: str) -> zarr.Array[Any]:
-    """Return the array (n,) `name` of the group of a column or a sparse matrix."""
+    """Return the array `name` (n,) in the group of a column or of a sparse matrix."""
     part = child(element, name)
     if not isinstance(part, zarr.Array) or part.ndim != 1:
         raise DataError(
@@ -174,7 +175,7 @@ def part_of(element: zarr.Group, name: str) -> zarr.Array[Any]:
 def whole_array(
     array: zarr.Array[Any], missing_chunks: MissingChunks, at: slice = slice(None)
 ) -> Array:
-    """Read an array (n,), or part of it; inner chunks that a shard omits are fill values."""
+    """Read an array (n,) or a part of it; chunks that a shard omits contain fill values."""
     holes: MissingChunks | None = "fill" if array.dtype.kind in "biuf" else None
     return read_array(array, missing_chunks, at, holes=holes)
 
@@ -212,13 +213,13 @@ def filled(values: Array, mask: Mask, encoding: Any) -> Array:
 
 
 def _paths(frame: AbstractFrame) -> str:
-    """Return the paths by which columns of a dataframe in obsm can be labels, for messages."""
+    """Return paths that select columns of a dataframe in obsm as labels, for messages."""
     folder = str(frame.place).rpartition("obsm/")[2]
     return abbreviate((repr(f"obsm/{folder}/{name}") for name in frame.columns), 4)
 
 
 def frame_source(frame: AbstractFrame, options: OpenOptions) -> AbstractSource:
-    """Open a dataframe in obsm as a matrix in memory: rows are samples, columns features.
+    """Read a dataframe in obsm as a matrix: rows are samples, and columns are features.
 
     Raises
     ------

@@ -17,16 +17,16 @@ from dhsic.sources.ids import abbreviate, is_value
 
 #: Beginning of lines about samples, and of lines about groups of samples.
 SAMPLE, SUBSET = "!sample_", "!subset_"
-#: Names of the line with sample names, and of lines whose fields name their variable.
+#: Name of the line with sample names, and beginning of lines with fields ``variable: value``.
 ACCESSION, CHARACTERISTICS = "geo_accession", "characteristics_ch"
 
 
 def geo_samples(lines: Iterable[str], columns: Sequence[str] = ()) -> dict[str, Array]:
     r"""Return a table of samples from the lines above a GEO table: texts (m,) by variable.
 
-    The variable geo_accession has the names of the samples. Without a line of this name, the
-    samples are `columns`, the names of the table's columns. A sample without a value has "". The
-    result is {} if there are no samples.
+    The variable geo_accession has the names of the samples. Without a line !Sample_geo_accession,
+    the samples are `columns`, the names of the columns of the table. A sample without a value has
+    "". The result is {} if there are no samples.
 
     >>> names = "!Sample_geo_accession\tGSM1\tGSM2"
     >>> lines = [names, "!Sample_characteristics_ch1\tage: 7\t"]
@@ -66,8 +66,8 @@ def _are_names(texts: Array) -> bool:
 def advice_on_samples(samples: Array, lines: Iterable[str]) -> str:
     """Return sentences on the variables in the lines above a GEO table; "" if there are none.
 
-    Each sentence begins with a blank. Titles that differ between all samples are not a variable,
-    but part of a title may name a group.
+    Each sentence begins with a blank. Titles that all differ are not a variable, but a part of each
+    title may name a group.
     """
     about = geo_samples(lines, [*samples])
     about.pop(ACCESSION, None)
@@ -82,9 +82,9 @@ def advice_on_samples(samples: Array, lines: Iterable[str]) -> str:
     if names:
         name, texts = next(iter(names.items()))
         advice += (
-            f" In the line !Sample_{name}, every sample has another text ({texts[0]!r}, ...). If a "
-            "part of it is a group, write a table with the columns geo_accession and group, and "
-            "pass group of this table as the labels."
+            f" In the line !Sample_{name}, every sample has a different text ({texts[0]!r}, ...). "
+            "If a part of it is a group, write a table with the columns geo_accession and group, "
+            "and pass group of this table as the labels."
         )
     return advice
 
@@ -110,7 +110,7 @@ def _of_samples(
 
 
 def _called(variable: str, line: str) -> str:
-    """Return the name of a characteristic, with ch2 appended if it is of the second channel."""
+    """Return the name of a characteristic; ch2 is appended if it is from the second channel."""
     channel = line.removeprefix(CHARACTERISTICS)
     return variable.strip() if channel == "1" else f"{variable.strip()} ch{channel}"
 

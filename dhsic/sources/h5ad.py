@@ -1,8 +1,8 @@
 """AnnData outside Zarr: AnnData objects, in memory or backed, and HDF5 files (.h5ad).
 
-The package anndata is not imported: an object is read through its attributes, and a file with
-h5py, in the encodings of all versions since 0.5. Early versions wrote a dataframe as one array of
-records, and its categories to `uns`.
+The package anndata is not imported. An object is read through its attributes, and a file with h5py.
+The encodings of all versions of anndata since 0.5 are supported. Early versions wrote a dataframe
+as one array of records, and its categories to `uns`.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ from dhsic.sources.stores import file_bytes
 H5AD = ".h5ad"
 #: Pattern of the path of a modality in a MuData file: ``x.h5mu/mod/rna``.
 MODALITY = re.compile(r"(.+\.h5mu)/(mod/[^/]+)", re.IGNORECASE)
-#: Attributes with the format and the shape of a sparse matrix, in current files and before 0.7.
+#: Names of the attributes with the format and the shape of a sparse matrix; the second name is from
+#: before version 0.7.
 FORMATS, SHAPES = ("encoding-type", "h5sparse_format"), ("shape", "h5sparse_shape")
-#: Names of parts before version 0.7, by current name.
+#: Names of elements of a file before version 0.7, by current name.
 EARLY = {"raw/X": "raw.X", "raw/var": "raw.var"}
 
 
@@ -112,7 +113,7 @@ class AnnDataObject(AbstractAnnData):
         return isinstance(self.matrix(name), pd.DataFrame)
 
     def matrix(self, name: str) -> Any:
-        """Return a matrix by its full name: X, raw/X, or one in a folder, such as layers/counts."""
+        """Return a matrix by its full name, such as X, raw/X or layers/counts."""
         folder, _, key = name.partition("/")
         if name == "X" or (name == "raw/X" and self.adata.raw is not None):
             return (self.adata if name == "X" else self.adata.raw).X
@@ -152,7 +153,7 @@ def open_object(adata: Any, options: OpenOptions) -> AbstractSource:
     Raises
     ------
     InputError
-        There is no such matrix, or the object is a view of a file.
+        There is no such matrix, or the object is a view of a backed object.
     """
     held = AnnDataObject(adata)
     name = held.full_name(options.variable)
@@ -205,8 +206,8 @@ def opened_h5(path: str) -> Iterator[Any]:
             yield file[group]
     except (OSError, RuntimeError, KeyError) as error:
         raise DataError(
-            f"{path} cannot be read as HDF5 ({str(error).splitlines()[0]}). It is damaged, "
-            "incomplete, or still being written: restore it, or copy it again."
+            f"{path} cannot be read as HDF5 ({str(error).splitlines()[0]}). It is damaged or "
+            "incomplete, or a program is still writing it. Restore it, or copy it again."
         ) from error
 
 
@@ -293,7 +294,7 @@ class H5Frame(AbstractFrame):
         encoding = _attribute(element, ("encoding-type",))
         if encoding not in GROUPS:
             raise DataError(
-                f"{where} has encoding {encoding!r}, which dhsic cannot read as one value per "
+                f"{where} has the encoding {encoding!r}, which dhsic cannot read as one value per "
                 "row. Write it as text or numbers, for example with .astype(str)."
             )
         if encoding == "categorical":
@@ -323,7 +324,7 @@ class H5Store(AbstractAnnData):
             return _is_frame(_node(file, name))
 
     def matrices(self) -> dict[str, str]:
-        """Return descriptions of the matrices by name: X, layers, raw/X, and those in obsm."""
+        """Return short descriptions of all matrices by name: X, raw/X, layers, and obsm."""
         with opened_h5(self.path) as file:
             names = ["X", "raw/X"]
             for folder in ("layers", "obsm"):
@@ -373,7 +374,7 @@ def open_h5ad(path: str, options: OpenOptions) -> AbstractSource:
     InputError
         The file does not exist, or has no such matrix.
     DataError
-        The file is damaged, or a dataframe does not have one row for each element of its axis.
+        The file is damaged, or a dataframe does not have the same number of rows as the matrix.
     MemoryBudgetError
         The matrix is sparse and does not fit into memory.
     """
@@ -406,7 +407,7 @@ def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
         if frame is not None and frame.n != shape[at]:
             raise DataError(
                 f"{dims[at]} of {path} has {frame.n} rows, but {name} of shape {shape} has "
-                f"{shape[at]} along that axis. The file was only partly written. Write it again."
+                f"{shape[at]} along that axis. The file was written only in part. Write it again."
             )
     names = [None if frame is None else frame.names for frame in frames]
     source.names = Names(names[axis], names[1 - axis])
@@ -433,9 +434,10 @@ class H5Parts(AbstractParts):
 def open_stored_sparse(
     path: str, node: Any, kind: str, shape: tuple[int, ...], axis: int, code: int | None
 ) -> AbstractSource:
-    """Open a sparse matrix of an HDF5 file: a small one is read into memory, a large one by blocks.
+    """Open a sparse matrix of an HDF5 file.
 
-    The matrix is the group `node`; `kind` is CSR or CSC. Its features are along `axis`.
+    A small matrix is read into memory, and a large one by blocks. The matrix is in the group `node`
+    in the format `kind` (CSR or CSC), and its features are along `axis`.
     """
     stored = [node[name] for name in PARTS]
     chunks = [prod(part.chunks) * part.dtype.itemsize if part.chunks else 0 for part in stored]

@@ -1,9 +1,9 @@
-"""HDF5 files, recognised by content: counts of Cell Ranger, AnnData, or other files.
+"""HDF5 files: counts of Cell Ranger, AnnData, or other matrices, recognised by content.
 
-Cell Ranger writes sparse counts of features in cells, stored by cells: version 3 and later in the
-group ``matrix``, version 2 in one group per genome. Beside the file there is a folder with the same
-data as text (``matrix.mtx``). Cells are samples, named by barcodes. Features are named by gene; if
-a gene name is repeated, the gene id is appended.
+Cell Ranger writes sparse counts of features in cells, stored by cells. They are in the group
+``matrix`` (version 3 and later), or in one group per genome (version 2). Cell Ranger also writes a
+folder with the same data as text (``matrix.mtx``). Cells are samples, named by barcodes. Features
+are named by gene; if a gene name is repeated, the gene id is appended.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from dhsic.sources.views import SubsetSource
 HDF5 = b"\x89HDF\r\n\x1a\n"
 #: Suffixes of HDF5 files.
 SUFFIXES = (".h5", ".hdf5", ".h5mu")
-#: Names of the files in a Cell Ranger folder, compressed or not; the first that exists is read.
+#: Possible names of the files in a Cell Ranger folder; the first that exists is read.
 MATRIX, BARCODES = ("matrix.mtx.gz", "matrix.mtx"), ("barcodes.tsv.gz", "barcodes.tsv")
 FEATURES = ("features.tsv.gz", "features.tsv", "genes.tsv.gz", "genes.tsv")
 #: Type of features if a file has no types.
 GENES = "Gene Expression"
-#: Key of `AbstractSource.left_out` for features of other types than the one asked for.
+#: Key in `AbstractSource.left_out` of features that do not have the chosen type.
 OTHER_TYPES = "other_types"
-#: Bytes of an entry of Matrix Market while it is read and turned.
+#: Bytes of memory per entry of a Matrix Market file while it is read and transposed.
 BYTES_OF_ENTRY = 48
 
 
@@ -72,7 +72,7 @@ def open_hdf5(path: str, options: OpenOptions) -> AbstractSource:
     if several:
         raise InputError(
             f"{path} is MuData, which contains several AnnData objects: {abbreviate(several)}. "
-            "Pass a local file with the suffix .h5mu, whose matrices are joined; rename it, or "
+            "dhsic joins them if the file is local and has the suffix .h5mu: rename it, or "
             "download it first."
         )
     if is_counts:
@@ -98,7 +98,7 @@ def _is_matrix(node: Any) -> bool:
 
 
 def _open_genome(path: str, genomes: list[str], options: OpenOptions) -> AbstractSource:
-    """Open the counts of one genome (Cell Ranger 2); `variable` selects it if there are several."""
+    """Open the counts of one genome (Cell Ranger 2), which the option `variable` selects."""
     name = options.variable or genomes[0]
     if name not in genomes or (options.variable is None and len(genomes) > 1):
         raise InputError(
@@ -109,7 +109,7 @@ def _open_genome(path: str, genomes: list[str], options: OpenOptions) -> Abstrac
 
 
 def _open_counts(path: str, name: str, options: OpenOptions) -> AbstractSource:
-    """Open the counts (features, cells), stored by cells, in the group `name` of a file."""
+    """Open the counts (features, cells) in the group `name` of a file; they are stored by cells."""
     with opened_h5(path) as file:
         group = file[name]
         shape = tuple(map(int, values_at(group["shape"])))
@@ -119,9 +119,9 @@ def _open_counts(path: str, name: str, options: OpenOptions) -> AbstractSource:
         source = open_stored_sparse(path, group, CSC, shape, 0, options.code_of())
     if "id" not in of:
         raise DataError(
-            f"{path} contains counts in {name!r} but no feature names (features/id, or genes). "
-            "It is damaged, or from another program: copy it again, or pass the folder with "
-            "matrix.mtx, usually next to it."
+            f"{path} contains counts in {name!r} but no feature names (features/id, or genes). It "
+            "is damaged, or another program wrote it. Copy it again, or pass the folder with "
+            "matrix.mtx, which is usually next to it."
         )
     _check_sizes(path, shape, of["id"], cells)
     return _with_names(source, path, of, cells, options)
@@ -139,9 +139,9 @@ def _columns(group: Any) -> Mapping[str, Any]:
 def _check_sizes(path: str, shape: tuple[int, ...], ids: Array, cells: Array) -> None:
     if (len(ids), len(cells)) != shape:
         raise DataError(
-            f"{path} contains counts of {shape[0]:,} features in {shape[1]:,} cells, but names "
-            f"of {len(ids):,} features and {len(cells):,} cells. It is damaged, or mixes two "
-            "runs: copy it again."
+            f"{path} contains counts of {shape[0]:,} features in {shape[1]:,} cells, but names of "
+            f"{len(ids):,} features and {len(cells):,} cells. It is damaged, or it mixes two runs: "
+            "copy it again."
         )
 
 
@@ -152,10 +152,10 @@ def _with_names(
     cells: Array,
     options: OpenOptions,
 ) -> AbstractSource:
-    """Add names of features and cells to a source of counts, and select features of one type.
+    """Add names of features and cells to a source of counts, and select features by type.
 
-    `of` are the annotations of the features. The option `variable` selects a type; without it, all
-    types are used, and the source has a hint that lists them.
+    `of` maps names of annotations to their values (d,). The option `variable` selects a type.
+    Without it, all types are used, and the source has a hint that lists them.
     """
     source.keeps_codes = True  # counts are never missing
     coords = {f"feature_{key}": values for key, values in of.items() if key != "name"}
@@ -176,7 +176,7 @@ def _with_names(
     if len(counts) > 1:
         type_counts = abbreviate(f"{n:,} of {kind!r}" for kind, n in counts.items())
         source.hint = (
-            f"X has features of several types, {type_counts}, and ranks them together. To use "
+            f"X has features of several types ({type_counts}), which are ranked together. To use "
             f"only one type, pass variable={counts.index[0]!r}."
         )
     return source

@@ -3,8 +3,8 @@
 Programs write lines above the header: comments that begin with ``#`` (featureCounts) or ``##``,
 ``#1.2`` and the dimensions in GCT files, ``!Series_...`` in GEO files, ``sep=;`` in files from
 Excel. The separator is the character that splits the first rows into the same number of fields;
-characters in quotes do not count. A header may consist of numbers (wavelengths, years); whether a
-row of numbers is a header is decided by comparison with the rows below it.
+characters in quotes do not count. A header may consist of numbers, such as wavelengths or years.
+Such a row is compared with the rows below it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from dhsic.validation import is_numeral
 
 #: Separators; those that are rarely part of a name come first.
 MARKS = ("\t", ",", ";", "|")
-#: Maximum number of rows that are examined, and of their characters; two rows may have more.
+#: Limits on the first rows that are examined: number of rows, and number of characters. At least
+#: two rows are examined.
 MOST_ROWS, MOST_CHARACTERS = 12, 1 << 20
-#: Minimum number of sorted numbers in a row that are not sorted by chance: with any steps, and with
+#: Minimum length of a row of sorted numbers that is unlikely by chance: with any steps, and with
 #: equal steps.
 ORDERED, EQUALLY_SPACED = 7, 5
-#: Minimum number of rows below a first row that differs from all of them and may be a header.
+#: Minimum number of rows for a comparison that shows that the row above them may be a header.
 FEWEST_ROWS = 3
-#: Minimum number of fractions below a row of whole numbers that is then a header.
+#: Minimum number of fractions below a row of whole numbers for this row to be a header.
 FRACTIONS = 6
 #: Formats with special lines at the beginning.
 GCT, GEO = "GCT", "GEO"
@@ -53,20 +54,12 @@ class TableTop:
 
     Attributes
     ----------
-    n_skipped : int
-        Number of lines above the first row.
-    separator : str
-        A character, or "" for blanks.
-    rows : list of list of str
-        Fields of the first rows, including the header, without surrounding blanks.
-    format_name : str
-        GCT or GEO; "" for a plain table.
-    sizes : tuple of int
-        For a GCT file: number of features, samples, columns about features and rows about samples.
-    title : str
-        The first line if it is a title, which neither names columns nor contains values; else "".
-    n_titles : int
-        Number of rows of titles.
+    n_skipped : int Number of lines above the first row. separator : str A character, or "" for
+    blanks. rows : list of list of str Fields of the first rows, including the header, without
+    surrounding blanks. format_name : str GCT or GEO; "" for a plain table. sizes : tuple of int For
+    a GCT file: numbers of features, samples, feature annotations and sample annotations. title :
+    str The first line if it is a title, which neither names columns nor contains values; else "".
+    n_titles : int Number of rows of titles.
     """
 
     n_skipped: int
@@ -102,7 +95,7 @@ def top_of(lines: Iterator[str], *, is_list: bool = False) -> TableTop | None:
 
 
 class _LinesAbove:
-    """Lines above the first row, and the separator and format that they declare."""
+    """Reader of the lines above the first row, with the separator and format that they declare."""
 
     def __init__(self) -> None:
         self.separator: str | None = None
@@ -112,9 +105,9 @@ class _LinesAbove:
     def ends_at(
         self, number: int, line: str, numbered: Iterator[tuple[int, str]], *, is_list: bool
     ) -> bool:
-        """Whether a line is the first row; if not, store what it declares.
+        """Whether a line is the first row; if not, store the format or separator that it declares.
 
-        In a GCT file, the second line, with the dimensions, is read too.
+        In a GCT file, the next line, which contains the dimensions, is read from `numbered`.
         """
         bare = line.strip()
         if is_list or not bare or line.startswith("##"):
@@ -134,7 +127,7 @@ class _LinesAbove:
 
 
 def _some_rows(numbered: Iterator[tuple[int, str]]) -> list[str]:
-    """Return the next lines that are not empty: two, or up to `MOST_ROWS` if they are short."""
+    """Return the next non-empty lines: at least two, and up to `MOST_ROWS` if they are short."""
     texts: list[str] = []
     for _, line in numbered:
         if line.strip():
@@ -163,7 +156,7 @@ def by_blanks(line: str) -> list[str]:
 
 
 def _separator(texts: Sequence[str]) -> tuple[str, bool]:
-    """Return the separator of lines, and whether it splits all of them into equally many fields.
+    """Return the separator of lines, and whether all lines have the same number of fields.
 
     The separator is "" for fields separated by blanks.
 
@@ -192,12 +185,12 @@ def _separator(texts: Sequence[str]) -> tuple[str, bool]:
 
 
 def _width(fields: Sequence[str]) -> int:
-    """Number of fields of a line, not counting empty fields at its end."""
+    """Return the number of fields of a line without the empty fields at its end."""
     return max((i + 1 for i, field in enumerate(fields) if field), default=1)
 
 
 def _agreement(rows: Sequence[Sequence[str]]) -> float:
-    """Fraction of the other rows that have as many fields as the first row, or one more."""
+    """Return the fraction of other rows that are as long as the first row, or one field longer."""
     header, *below = rows
     fit = {len(header), _width(header)}
     shares = [sum(len(row) in {w, w + 1} for row in below) for w in fit]
@@ -205,7 +198,7 @@ def _agreement(rows: Sequence[Sequence[str]]) -> float:
 
 
 def _n_titles(rows: Sequence[Sequence[str]]) -> int:
-    """Number of title rows at the top: text in at most half as many fields as the table has."""
+    """Return the number of title rows at the top; they have text in at most half of the columns."""
     width = len(rows[-1])
     n = next((i for i, row in enumerate(rows) if 2 * _width(row) > width), len(rows))
     has_values = any(is_value(field) for row in rows[:n] for field in row if field)
@@ -230,10 +223,11 @@ def _names_columns(fields: list[str], rows: Sequence[Sequence[str]], separator: 
 
 
 def is_header(fields: Sequence[str], below: Sequence[Sequence[str]] = ()) -> bool:
-    """Whether a first row is a header, by itself or because the rows `below` differ from it.
+    """Whether the first row of a table is a header.
 
-    By itself, a row is a header if a field is a typical name of an id column, or if no field is a
-    value.
+    A header has a field that is a typical name of an id column, or it has no fields that are
+    values, or its first field is empty or begins with "#". A row of numbers is a header if the rows
+    `below` differ from it.
 
     >>> [is_header(line.split()) for line in ("IID 1 2", "F1 S1 0.5", "age sex", "S1 NA")]
     [True, False, True, False]
@@ -259,7 +253,11 @@ def _is_text_above_numbers(fields: Sequence[str], below: Sequence[Sequence[str]]
 
 
 def _are_positions(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether the numbers in a first row are column names: whole above fractions, or sorted."""
+    """Whether the numbers in a first row are column names, such as wavelengths or years.
+
+    The result is True if they are whole numbers above fractions, or if they are sorted and the
+    numbers in the rows below are not.
+    """
     numbers, rows = _numbers(fields, below)
     if numbers is None or not len(rows):
         return False
@@ -281,8 +279,8 @@ def _are_positions(fields: Sequence[str], below: Sequence[Sequence[str]]) -> boo
 def may_be_header(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Whether a first row that was read as values may be a header.
 
-    It may be if it alone is sorted, if its numbers are far from those of other rows, or if only its
-    numbers are all different.
+    The result is True if it is the only sorted row, if its numbers are far from all other numbers,
+    or if it is the only row of different whole numbers.
     """
     numbers, rows = _numbers(fields, below)
     if numbers is None or not len(rows):
@@ -297,10 +295,10 @@ def may_be_header(fields: Sequence[str], below: Sequence[Sequence[str]]) -> bool
 
 
 def _are_of_another_kind(numbers: Array, rows: Array) -> bool:
-    """Whether the numbers (n,) of a first row differ in kind from those of all `rows` (k, n) below.
+    """Whether the numbers (n,) of a first row are unlike the `rows` (k, n) below it.
 
-    They do if they are far outside the range of the rows, or if they are whole, many and all
-    different, and no other row has only different numbers.
+    The result is True if all of them are far outside the range of the rows. It is also True if the
+    first row consists of many whole numbers and is the only row without repeated numbers.
     """
     if len(rows) < FEWEST_ROWS or np.isnan(rows).all(axis=0).any():
         return False
@@ -316,10 +314,11 @@ def _all_differ(numbers: Array) -> bool:
 
 
 def _numbers(fields: Sequence[str], below: Sequence[Sequence[str]]) -> tuple[Array | None, Array]:
-    """Return the numbers of the first row, (n,), and those of the rows below, (k, n).
+    """Return the numbers (n,) of the first row, and the numbers (k, n) of the rows below.
 
-    Columns of text are skipped; the field above the row names may be absent in the first row. The
-    first result is None if the first row does not consist of different numbers and text.
+    Columns of text are skipped. The first row may lack a field above the row names. The first
+    result is None unless the first row consists of text and of at least two numbers that all
+    differ.
     """
     shift = len(below[0]) - len(fields) if below else 0
     first = int(shift == 0 and not is_value(fields[0]))

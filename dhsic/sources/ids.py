@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 from dhsic.validation import is_numeral
 
-#: Names of the columns of PLINK files with parents, who are other samples.
+#: Names of columns of PLINK files that contain the ids of parents, not of the sample.
 PARENTS = frozenset({"pat", "mat", "father", "mother"})
 #: Names of columns that contain sample names, in lower case and without punctuation.
 NAMES = frozenset(
@@ -28,22 +28,22 @@ THINGS = (
 )
 #: Names of columns that programs write for an index; row counts in them are not ids.
 NAMELESS = frozenset({"", "index", "level0", "unnamed0"})
-#: Names of columns that contain sample names at any position in the table.
+#: Names that mark a column of sample names even if it is not the first column.
 KEYS = frozenset(
     ("fid", "iid", "id", "ids", "eid", "feid", "rownames", "barcode", "barcodes", "fidiid", "famid")
 )
 #: Texts for a missing value, in lower case; upper case is equivalent.
 NA = frozenset({"", ".", "na", "nan", "n/a", "#n/a", "<na>", "null"})
-#: Numbers of booleans by their text in lower case; upper case is equivalent.
+#: Numeric values of booleans, by their text in lower case; upper case is equivalent.
 BOOLEANS = {"false": 0.0, "true": 1.0}
 
 _NAMED = re.compile(rf"({THINGS})(id|ids|name|names|code|barcode)")
-#: Pattern of the name of an index that pandas wrote and read again, once or several times.
+#: Pattern of the names of columns that pandas makes of an index when it writes and reads a table.
 _INDEX = re.compile(r"Unnamed: 0(\.\d+)*|level_\d+|row_?(names?|id|number)", re.IGNORECASE)
 
 
 def plain(column: object) -> str:
-    """Normalise the name of a column: lower case, only letters and digits.
+    """Normalise the name of a column to lower case and to letters and digits only.
 
     >>> plain("#FID"), plain("Sample_ID")
     ('fid', 'sampleid')
@@ -82,7 +82,7 @@ def is_id(column: object) -> bool:
 
 
 def names_rows_by_name(column: str) -> bool:
-    """Whether the name of a column that is not the first shows that it contains ids.
+    """Whether the name of a column shows that it contains ids, although it is not the first.
 
     This is stricter than `is_id`, because genes may be called ID1, and measurements index or name.
 
@@ -105,7 +105,7 @@ def names_an_index(name: str) -> bool:
 
 
 def is_index(name: str, values: Iterable[str]) -> bool:
-    """Whether a column is an index that a program wrote, by its name and because it counts rows."""
+    """Whether a column is an index that pandas wrote: it has such a name and counts the rows."""
     texts = list(values)
     counts = (all(value == str(i) for i, value in enumerate(texts, start)) for start in (0, 1))
     return (plain(name) in NAMELESS or bool(_INDEX.fullmatch(name))) and any(counts)
@@ -123,7 +123,7 @@ def abbreviate(items: Iterable[object], most: int = 5) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return " Did you mean ...?" with the known name that is most similar; "" if none is.
+    """Return " Did you mean ...?" with the most similar known name; "" if none is similar.
 
     >>> did_you_mean("sampl_trait", ["sample_trait", "sample_sex"])
     " Did you mean 'sample_trait'?"

@@ -1,4 +1,4 @@
-"""Imputed dosages: masks of such features, and rounding of their values for tests by ranks."""
+"""Imputed dosages: masks of features with such dosages, and rounding for rank tests."""
 
 from collections.abc import Sequence
 
@@ -31,9 +31,10 @@ def rounded_dosages(raw: Array) -> Float:
 
 
 def join_masks(masks: Sequence[Array | None], sizes: Sequence[int]) -> Array | None:
-    """Concatenate masks of dosages of parts with `sizes` features; None stands for no dosages.
+    """Concatenate masks of imputed dosages, one mask per source.
 
-    The result is None if no feature is a dosage.
+    None in `masks` means that all values of a mask are False; `sizes` are the numbers of features
+    of the sources. The result is None if all masks are None.
     """
     if all(mask is None for mask in masks):
         return None

@@ -1,7 +1,7 @@
 """Several sources with the same samples, joined along their features as one source.
 
-If no part is stored in chunks (.bed files, for example), the blocks of features are the same as for
-one file with all features, so that sums and rankings are the same bit for bit. Otherwise no block
+If no part is stored in chunks (.bed files, for example), the blocks of features are the same as in
+a single file with all features. Sums and rankings are then the same bit for bit. Otherwise no block
 extends over two parts.
 """
 
@@ -29,9 +29,9 @@ from dhsic.sources.variants import CONTIG, POSITION
 from dhsic.sources.vcz import MISSING
 from dhsic.sources.views import STORED, described, whole_of
 
-#: Largest integers, in bytes, that float32 represents exactly.
+#: Maximum size, in bytes, of integers that float32 always represents exactly.
 SMALL_INTEGER = 2
-#: Name of the feature coordinate with the matrix of a feature, if a source joins several matrices.
+#: Feature coordinate with the name of each feature's matrix, if a source joins several matrices.
 BLOCK = "block"
 
 
@@ -41,8 +41,8 @@ class Part:
 
     `rows` (m,) are the positions of the joint samples in this part; None if its samples are the
     joint samples, in the same order. `data` is the object or path from which the part was opened;
-    it may contain labels and covariates, and is not sent to workers. `has_families` says that this
-    part names its samples FID_IID, whereas other parts name them IID.
+    it may contain labels and covariates, and is not sent to workers. `has_families` is True if
+    sample names are FID_IID in this part but IID in other parts.
     """
 
     source: AbstractSource
@@ -129,7 +129,11 @@ class JoinedSource(AbstractSource):
         return tuple(Block(i, start, stop) for i, (start, stop) in enumerate(ends))
 
     def within(self, block: Block) -> Iterator[tuple[Part, Block, int]]:
-        """Yield the parts in a block, each with its own block and its start in this source."""
+        """Yield the parts that contain features of a block.
+
+        Each item is a part, the block within this part, and the part's first feature in this
+        source.
+        """
         first = int(np.searchsorted(self.starts, block.start, side="right")) - 1
         for part, start in zip(self.parts[first:], self.starts[first:].tolist(), strict=False):
             if start >= block.stop:
@@ -154,7 +158,10 @@ class JoinedSource(AbstractSource):
         return join_masks(masks, [at.size for _, _, at in located])
 
     def _located(self, block: Block, local: Index) -> Iterator[tuple[Part, Block, Index]]:
-        """Yield the parts with features `local` of a block, each with own block and positions."""
+        """Yield the parts that contain the features `local` of a block.
+
+        Each item is a part, the block within this part, and the positions of the features in it.
+        """
         for part, own, start in self.within(block):
             before = start + own.start - block.start
             a, b = np.searchsorted(local, (before, before + own.width))
@@ -190,7 +197,7 @@ class JoinedSource(AbstractSource):
         return self if is_same else JoinedSource(parts, self._renamed, self.block_names)
 
     def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
-        """Return a digest of the parts, from `n_chunks` chunks in total, or at least two each."""
+        """Return a digest of all parts. It reads `n_chunks` chunks, and at least two per part."""
         facts: tuple[Any, ...] = str(self.dtype), self.missing_code
         digest = hashlib.sha256(repr((*facts, *self.block_names)).encode())
         n_of_part = max(2, -(-n_chunks // len(self.parts)))
@@ -218,7 +225,7 @@ class JoinedSource(AbstractSource):
     # Names ------------------------------------------------------------------------------------
 
     def _joint_names(self) -> Names:
-        """Names and coordinates of the joint features and samples, which are read on demand."""
+        """Return names and coordinates of the joint features and samples, to be read on demand."""
         bases = [part.source.names for part in self.parts]
         are_columns = any(base.columns is not None for base in bases)
         named = [p for p in self.parts if p.source.names.samples is not None]
@@ -235,7 +242,7 @@ class JoinedSource(AbstractSource):
         )
 
     def _columns(self) -> dict[str, Column]:
-        """Return the columns that all parts have; features without names are named by file."""
+        """Return the columns that all parts have; unnamed features are named by file and number."""
         each = [dict(described(part.source)) for part in self.parts]
         if any(NAME in columns for columns in each):
             for part, columns in zip(self.parts, each, strict=True):
@@ -323,7 +330,7 @@ class JoinedSource(AbstractSource):
         return np.union1d(own, super().haploid_features())
 
     def _positions(self, of: Callable[[AbstractSource], Index]) -> Index:
-        """Return ascending positions in this source of the features `of(source)` of each part."""
+        """Call `of` for each part, and convert the features to positions in this source."""
         pairs = zip(self.parts, self.starts.tolist(), strict=False)
         found = [start + of(part.source) for part, start in pairs]
         return np.concatenate([np.empty(0, dtype=np.int64), *found])
@@ -350,7 +357,10 @@ class JoinedSource(AbstractSource):
         return np.concatenate(counts)
 
     def _joint(self, block: Block, own: Block, at: Index, part: Part) -> tuple[Block, Index]:
-        """Convert a block of a part, and positions in it, to those of this source."""
+        """Convert a block of a part to a block of this source.
+
+        The positions `at` of features in the block do not change.
+        """
         start = int(self.starts[self.parts.index(part)])
         return Block(block.index, start + own.start, start + own.stop), at
 
@@ -362,12 +372,12 @@ def parts_of(source: AbstractSource) -> tuple[Part, ...]:
 
 
 def _shared_names(each: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of the feature coordinates that all parts have, except the internal `STORED`."""
+    """Return the names of feature coordinates of all parts, without the internal `STORED`."""
     return [n for n in each[0] if n != STORED and all(n in coords for coords in each)]
 
 
 def _is_even(source: AbstractSource, blocks: tuple[Block, ...], width: int) -> bool:
-    """Whether a source is not stored in chunks, so that any range of its features can be read."""
+    """Whether any range of features of a source can be read, because it is not stored in chunks."""
     has_chunks = source.chunk_bytes > 0 or _is_lazy(source)
     return not has_chunks and blocks == even_blocks(source.n_features, width)
 
@@ -390,7 +400,7 @@ def _common_values(sources: Sequence[AbstractSource]) -> tuple[np.dtype[Any], in
 
 
 def _counted(sources: Sequence[AbstractSource]) -> str:
-    """Return a text on the alleles that dosages count, with numbers of files if these differ."""
+    """Return a text on the alleles that dosages count; if files differ, it has numbers of files."""
     texts = [source.counted for source in sources]
     distinct = [text for text in dict.fromkeys(texts) if text]
     if len(distinct) < 2 and "" not in texts:
@@ -401,11 +411,11 @@ def _counted(sources: Sequence[AbstractSource]) -> str:
 
 
 def _first_of(sentences: Sequence[str]) -> str:
-    """Return the first sentence, and how many other sentences the files have; "" if none."""
+    """Return the first sentence, with the number of other sentences; "" if there are none."""
     present = [sentence for sentence in dict.fromkeys(sentences) if sentence]
     if len(present) < 2:
         return "".join(present)
-    return f"{present[0]} ({len(present) - 1:,} more of the files have such a remark.)"
+    return f"{present[0]} ({len(present) - 1:,} other files have similar remarks.)"
 
 
 def _samples_of(part: Part) -> Array | None:
@@ -414,7 +424,7 @@ def _samples_of(part: Part) -> Array | None:
 
 
 def _names_are_checked() -> None:
-    """Do nothing: all names of features were read when the parts were joined."""
+    """Do nothing, because all feature names were read when the parts were joined."""
 
 
 def _numbered(part: Part, rows: slice) -> Array:
@@ -424,7 +434,7 @@ def _numbered(part: Part, rows: slice) -> Array:
 
 
 def _read_joined(columns: list[Column], starts: Index, dtype: Any, rows: slice) -> Array:
-    """Read some rows of the concatenation of columns, which begin at `starts`."""
+    """Read some rows of concatenated columns; `starts` are the first rows of the columns."""
     begin, end, _ = rows.indices(int(starts[-1]))
     parts = [np.empty(0, dtype=dtype)]
     for column, start in zip(columns, starts.tolist(), strict=False):
@@ -445,7 +455,7 @@ def _by_place(
 
 
 def _block_names(names: Sequence[str], starts: Index, rows: slice) -> Array:
-    """Name of the block of each feature in `rows`; the blocks begin at `starts`."""
+    """Return the name of the block of each feature in `rows`; the blocks begin at `starts`."""
     at = np.arange(*rows.indices(int(starts[-1])))
     return np.array(names, dtype=object)[np.searchsorted(starts, at, side="right") - 1]
 
@@ -459,7 +469,7 @@ def _by_block(names: Column, blocks: Column, renamed: Array, rows: slice) -> Arr
 
 
 def _on_x(parts: Sequence[Part]) -> Index:
-    """Ascending positions, in the joined source, of features on X in parts that have dosages."""
+    """Return the features on X with dosages, as ascending positions in the joined source."""
     found, start = [np.empty(0, dtype=np.int64)], 0
     for part in parts:
         if part.source.on_x is not None:
@@ -469,7 +479,7 @@ def _on_x(parts: Sequence[Part]) -> Index:
 
 
 def _sex(known: Sequence[tuple[Part, DosagesOnX]]) -> Array | None:
-    """SEX codes (m,) of the joint samples, from the first file in which any sex is known.
+    """Return SEX codes (m,) of the joint samples, from the first file in which any sex is known.
 
     Raises
     ------
@@ -497,7 +507,7 @@ def _refuse_other_sexes(ours: Sexes, theirs: Sexes, name: str, other: str) -> No
     n = int(((ours.males & theirs.females) | (ours.females & theirs.males)).sum())
     if n:
         raise InputError(
-            f"{n:,} of {len(ours.males):,} samples have another sex in {other} than in {name} "
-            "(SEX of .fam, .psam or .sample). Genotypes on X depend on the sex: correct SEX in one "
-            "of the files, or write 0 (unknown) in it."
+            f"{n:,} of {len(ours.males):,} samples have different sexes in {other} and {name} (SEX "
+            "of .fam, .psam or .sample). Genotypes on X depend on the sex: correct SEX in one of "
+            "the files, or write 0 (unknown) in it."
         )

@@ -1,7 +1,7 @@
 """Joining of several files: order of features, matching of samples, and checks.
 
-Features are in the order of chromosomes and positions if all files contain these, so that the order
-in which files are passed has no effect. Files that cannot belong together are refused, by name.
+If all files contain chromosomes and positions, features are in this order, and the order in which
+files are passed has no effect. Files that cannot belong together are refused; messages name them.
 
 Matrices of different kinds, such as expression and genotypes, are not files of one matrix: each is
 a block of features with a name, and blocks are in the order of their names.
@@ -44,7 +44,7 @@ OF_CHROMOSOME = re.compile(
 )
 #: Maximum number of names that a message lists.
 MOST_LISTED = 3
-#: Minimum number of files of a series in which a missing number is noticed.
+#: Minimum number of files for which a gap in their numbers causes a warning.
 SERIES = 3
 
 
@@ -73,7 +73,7 @@ class Places:
                 yield str(name), int(here.min()), int(here.max())
 
     def first(self) -> tuple[list[tuple[int, int, str]], int]:
-        """Return a sort key: that of the first chromosome, and the lowest position on it."""
+        """Return a sort key: the first chromosome (as a key), and the lowest position on it."""
         keys = [_chromosome_key(str(name)) for name in self.chromosomes]
         code = min(range(len(keys)), key=keys.__getitem__)
         return keys[code], int(self.positions[self.codes == code].min())
@@ -84,8 +84,8 @@ def joined(
 ) -> JoinedSource:
     """Join sources along their features.
 
-    With `are_blocks`, the parts are different matrices, and each becomes a block with its name.
-    Parts become blocks, too, if they are neither a series of files nor genotypes with positions.
+    With `are_blocks`, the parts are different matrices, and each becomes a block with its name. The
+    same applies if the parts are neither a series of files nor genotypes with positions.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def _blocks(parts: Sequence[Part], *, intersect_samples: bool) -> JoinedSource:
 
 
 def _block_names(parts: Sequence[Part]) -> list[str]:
-    """Names of blocks: file names without suffixes, with the folder if file names are repeated."""
+    """Return names of blocks: file names without suffix, with the folder if names are repeated."""
     names = [
         block_name(part.name) if isinstance(part.data, str | PathLike) else part.name.split(" (")[0]
         for part in parts
@@ -163,7 +163,7 @@ def block_name(name: str) -> str:
 
 
 def _places_of(parts: Sequence[Part]) -> list[Places] | None:
-    """Return the places of the features of each part; None if a part does not contain them."""
+    """Return chromosomes and positions of each part's features; None if a part has none."""
     contigs, positions = [], []
     for part in parts:
         coords = part.source.feature_places()
@@ -182,9 +182,10 @@ def _places_of(parts: Sequence[Part]) -> list[Places] | None:
 def _in_order(
     parts: Sequence[Part], places: list[Places] | None
 ) -> tuple[list[Part], list[Places] | None]:
-    """Return parts and their places, sorted by first place, or else by the numbers in file names.
+    """Return parts and their places, sorted by chromosome and position.
 
-    Objects in memory without places keep their order.
+    If places are unknown, files are sorted by name, with numbers by value, and objects in memory
+    keep their order.
     """
     are_paths = all(isinstance(part.data, str | PathLike) for part in parts)
     by_name = [(natural_key(part.short), part.name) for part in parts]
@@ -231,9 +232,9 @@ def _check_kinds(parts: Sequence[Part]) -> None:
     for part in genotypes[1:]:
         if first.source.ploidy != part.source.ploidy:
             raise InputError(
-                f"{part.name} and {first.name} do not have the same kind of values: "
-                f"genotypes of {part.source.ploidy} alleles, and of {first.source.ploidy}. Their "
-                "dosages have different scales. Pass them in separate calls."
+                f"{part.name} has genotypes of {part.source.ploidy} alleles, but {first.name} has "
+                f"genotypes of {first.source.ploidy} alleles. Their dosages have different scales. "
+                "Pass them in separate calls."
             )
     facts = [(part.source.dtype, part.source.missing_code) for part in parts]
     are_lazy = [part.source.pieces(()) is not None for part in parts]
@@ -272,8 +273,8 @@ def _warn_of_overlaps(parts: Sequence[Part], places: Sequence[Places]) -> None:
         if one[0] == other[0] and other[1] < one[2] and one[3] != other[3]:
             warn(
                 f"The positions of {one[3]} and {other[3]} overlap on chromosome {one[0]}. Their "
-                "features are read one file after the other, not in order of position; merge the "
-                "files for that order.",
+                "features are read one file after the other, not in order of position. To read "
+                "them in order of position, merge the files.",
             )
             return
 
@@ -305,7 +306,7 @@ def _numbers(names: Sequence[str]) -> set[int]:
 
 
 def _check_block_names(parts: Sequence[Part], names: Sequence[str]) -> Array:
-    """Return hashes of the feature names that several blocks have, with a warning."""
+    """Warn of feature names that are in several blocks, and return the hashes of these names."""
     bits = [_bits(part) for part in parts]
     repeated = _repeated(bits)
     _refuse_same_values([p for p, of_part in zip(parts, bits, strict=True) if not of_part.size])
@@ -317,18 +318,18 @@ def _check_block_names(parts: Sequence[Part], names: Sequence[str]) -> Array:
         listed = abbreviate(blocks, MOST_LISTED)
         warn(
             f"{repeated.size:,} feature names are in several matrices, such as {name} in {listed}. "
-            f"These features are named by their matrix, too, such as {blocks[0]}:{name}.",
+            f"The name of the matrix is added to these names, such as {blocks[0]}:{name}.",
         )
     return repeated
 
 
 def _bits(part: Part) -> Array:
-    """Hashes (d,) of the feature names of a part; empty if features have no names."""
+    """Return hashes (d,) of the feature names of a part; empty if features have no names."""
     return np.concatenate([np.empty(0, dtype=np.uint64), *map(bits_of, part.source.name_parts())])
 
 
 def _repeated(bits: Sequence[Array]) -> Array:
-    """Hashes that occur in several parts; `bits` are the hashes of each part."""
+    """Return the hashes that occur in several parts; `bits` are the hashes of each part."""
     every = np.sort(np.concatenate(bits))
     repeated = np.unique(every[1:][every[1:] == every[:-1]])
     if not repeated.size:
@@ -338,9 +339,9 @@ def _repeated(bits: Sequence[Array]) -> Array:
 
 
 def _check_names(parts: Sequence[Part], places: Sequence[Places] | None) -> Array:
-    """Refuse files that repeat each other, and warn of feature names that several files have.
+    """Refuse files with the same features, and warn of feature names that are in several files.
 
-    The result is the hashes of names that files use for features on different chromosomes.
+    The result is the hashes of the names that files use for features on different chromosomes.
     """
     bits = [_bits(part) for part in parts]
     repeated = _repeated(bits)
@@ -418,7 +419,7 @@ def _refuse_builds(
 def _refuse_whole(parts: Sequence[Part], bits: Sequence[Array], frame: pd.DataFrame) -> None:
     """Refuse a file if another file contains all of its features at the same places.
 
-    Here chromosome 23 is the same as X, because the names and positions are equal, too.
+    Chromosome 23 is treated as X, because names and positions are compared as well.
     """
     frame = frame.assign(contig=frame["contig"].replace(OF_PLINK))
     for i, j in combinations(frame["part"].unique().tolist(), 2):
@@ -438,7 +439,7 @@ def _refuse_whole(parts: Sequence[Part], bits: Sequence[Array], frame: pd.DataFr
 
 
 def _with_samples(parts: Sequence[Part], *, intersect: bool) -> list[Part]:
-    """Return the parts with `rows`: their samples matched by name to the first part with names."""
+    """Match samples by name to the first part with names, and set the `rows` of all parts."""
     names = [None if part.source.row_numbers else part.source.sample_names() for part in parts]
     parts, names = _without_families(parts, names)
     named = [i for i, each in enumerate(names) if each is not None]
@@ -463,8 +464,8 @@ def _with_samples(parts: Sequence[Part], *, intersect: bool) -> list[Part]:
         common = common[common.isin(other)]
     if not len(common):
         raise InputError(
-            f"No sample is in all {len(parts):,} files; the names in {parts[reference].name} begin "
-            f"with {abbreviate(ours[:MOST_LISTED])}. Check that all use the same ids."
+            f"No sample is in all {len(parts):,} files; the first names in {parts[reference].name} "
+            f"are {abbreviate(ours[:MOST_LISTED])}. Check that all files use the same ids."
         )
     if len(common) < max(part.source.n_samples for part in parts):
         counts = [part.source.n_samples for part in parts]
@@ -482,9 +483,10 @@ def _with_samples(parts: Sequence[Part], *, intersect: bool) -> list[Part]:
 def _without_families(
     parts: Sequence[Part], names: list[Array | None]
 ) -> tuple[Sequence[Part], list[Array | None]]:
-    """Return parts and sample names, with FID_IID, as PLINK 2 writes to VCF, replaced by IID.
+    """Replace sample names FID_IID by IID, and return the changed parts and names.
 
-    FID and IID are read from the first PLINK file among the parts. Other names are unchanged.
+    PLINK 2 writes FID_IID to VCF files. FID and IID are read from the first PLINK file among the
+    parts. Other names are unchanged.
     """
     known = {i: [*map(str, each)] for i, each in enumerate(names) if each is not None}
     wholes = [whole_of(part.source) for part in parts]
@@ -506,8 +508,8 @@ def _without_families(
             renamed.append(parts[i].short)
     if renamed:
         warn(
-            f"Samples of {abbreviate(renamed, MOST_LISTED)} are named FID_IID, as PLINK 2 writes "
-            f"VCF. They are matched to FID and IID in {plink.files.samples.name}.",
+            f"Samples of {abbreviate(renamed, MOST_LISTED)} are named FID_IID, as in VCF files "
+            f"from PLINK 2. They are matched to FID and IID in {plink.files.samples.name}.",
         )
     return parts, names
 
@@ -520,7 +522,7 @@ def _rows(own: pd.Index, common: pd.Index) -> Index | None:
 
 
 def _match_by_order(parts: Sequence[Part], unnamed: Iterable[int], reference: int) -> None:
-    """Warn that `unnamed` parts are matched by order; refuse other numbers of samples."""
+    """Warn that `unnamed` parts are matched by order; refuse different numbers of samples."""
     m, listed = parts[reference].source.n_samples, [*unnamed]
     for i in listed:
         if parts[i].source.n_samples != m:
@@ -543,13 +545,13 @@ def _refuse_repeated(part: Part, names: pd.Index, other: Part) -> None:
         twice = names[names.duplicated()].unique()
         raise InputError(
             f"{part.name} has {len(twice):,} sample names twice "
-            f"({abbreviate(twice, MOST_LISTED)}), so its samples cannot be matched to those of "
-            f"{other.name}, which are in another order. Make the names unique."
+            f"({abbreviate(twice, MOST_LISTED)}). Its samples cannot be matched by name to "
+            f"{other.name}, which has another order. Make the names unique."
         )
 
 
 def _refuse_other_start(part: Part, ours: pd.Index, other: Part, theirs: pd.Index) -> None:
-    """Refuse two files if one numbers its samples from 0 and the other from 1."""
+    """Refuse two files if one counts its samples from 0 and the other from 1."""
     names = np.array([*map(str, theirs)], dtype=object)
     first, second = Count.of(np.array([*map(str, ours)], dtype=object)), Count.of(names)
     if first is None or second is None or not first.is_shifted(second):
@@ -557,15 +559,15 @@ def _refuse_other_start(part: Part, ours: pd.Index, other: Part, theirs: pd.Inde
     expression = counted_anew(names, first.prefix, first.first - second.first)
     from_0 = part if first.first == 0 else other
     raise InputError(
-        f"The samples of {part.name} are numbered {first}, and those of {other.name} {second}, so "
-        "by these numbers a sample may be matched to its neighbour. If they were counted from "
-        f"different starts, make the names the same{_renamed(other, names, expression)}. If equal "
-        f"numbers are the same sample, remove sample {first.prefix}0 from {from_0.short}."
+        f"The samples are numbered {first} in {part.name}, and {second} in {other.name}. If one "
+        "file counts from 0 and the other from 1, a sample would be matched to its neighbour. In "
+        f"this case, make the names the same{_renamed(other, names, expression)}. If equal numbers "
+        f"mean the same sample, remove sample {first.prefix}0 from {from_0.short}."
     )
 
 
 def _renamed(part: Part, names: Array, expression: str) -> str:
-    """Return a colon and a command that changes the sample names of a text table; "" for others."""
+    """Return ": " and a command that renames the samples of a text table; "" for other data."""
     if not expression or not is_text_table(part.name):
         return ""
     table = Delimited(part.name)

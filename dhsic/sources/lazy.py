@@ -1,4 +1,4 @@
-"""Lazy arrays for other libraries: a source as a lazy matrix, and selected features of X."""
+"""Lazy arrays: a source as a lazy matrix, and selection of features of lazy or sparse arrays."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def take_features(
 ) -> Any:
     """Select features of a dask or sparse array, a DataArray or AnnData, without computing it.
 
-    The result has samples first. `d` is the number of features in `fit`, and `names` (d,) are their
-    names, "" if unknown. With `turned`, the features of X are on the first axis. InputError is
-    raised if X has other features, or if `fit` would not accept X.
+    The result has shape (samples, features). `d` is the number of features in `fit`, and `names`
+    (d,) are their names ("" if unknown). With `turned`, X has shape (features, samples). InputError
+    is raised if X has other features, or if `fit` would not accept X.
     """
     if is_anndata(X) and X.n_vars == d:
         return X[:, chosen]
@@ -91,7 +91,7 @@ def take_features(
 
 
 def _feature_dim(X: xr.DataArray, d: int, names: Array | None) -> Any:
-    """Return the dimension of the features; InputError if their names differ from `names`."""
+    """Return the feature dimension of X; InputError if the feature names differ from `names`."""
     dims = [dim for dim, size in X.sizes.items() if size == d]
     if len(dims) != 1:
         raise InputError(
@@ -108,8 +108,8 @@ def _feature_dim(X: xr.DataArray, d: int, names: Array | None) -> Any:
 def check_features(here: Array, names: Array, numbers: Index) -> None:
     """Refuse features with names `here` (k,) that differ from the names (k,) in `fit`.
 
-    Names in `fit` that are unknown ("") are not compared. `numbers` (k,) are positions for
-    messages.
+    Unknown names in `fit` ("") are not compared. `numbers` (k,) are the positions of the features,
+    for messages.
     """
     differ = np.flatnonzero((np.asarray(here, dtype=object) != names) & (names != ""))
     if len(differ):

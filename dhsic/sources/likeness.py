@@ -1,4 +1,4 @@
-"""Comparison of sample names that differ only in spelling."""
+"""Comparison of sample names in a table and in the data that differ only in spelling."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ _WAYS: dict[str, Callable[[str], str]] = {
         flags=re.IGNORECASE,
     ),
 }
-#: Number of names that are looked for in longer names, and the least length of such names.
+#: Maximum number of names that are searched for in longer names, and minimum length of such names.
 MOST_COMPARED, SHORTEST_PART = 100, 3
-#: A long number as spreadsheets show it.
+#: Pattern of a long number in the short form of spreadsheets.
 _SCIENTIFIC = re.compile(r"\d(\.\d+)?[Ee]\+?\d+")
 #: Spelling difference: one side prefixes names with the family id.
 _FAMILY = "the part before '_', such as a FID"
 #: Spelling difference: names of one side are longer, such as the ids of samples or aliquots, which
-#: begin with the id of a patient; and the separators of parts.
+#: begin with the id of a patient. Separators between the parts of such names.
 _LONGER, _MARKS = "parts at the end", "-_.:|/"
 
 
 def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     """Return a sentence on how the spelling of `names` differs from `ours`, and a count.
 
-    `names` are those of a table, and `ours` those of the data. The count is the number of `names`
-    that equal one of `ours` after the change of spelling. The result is ("", 0) if no change makes
-    any two names equal.
+    `names` are from a table, and `ours` are from the data. The count is the number of `names` that
+    are in `ours` after the change of spelling. The result is ("", 0) if no change makes any two
+    names equal.
 
     >>> difference(["007", "008"], ["7", "8"])[0]
     "They differ only in leading zeros: for example, '007' is '7' in the data."
@@ -76,10 +76,10 @@ def difference(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
 
 
 def containment(names: Iterable[str], ours: Iterable[str]) -> str:
-    """Return a sentence if names of a table contain names of the data, or vice versa; else "".
+    """Return a sentence if names of a table are parts of names of the data, or vice versa; else "".
 
-    At least half of the first `MOST_COMPARED` names of one side must be contained in names of the
-    other.
+    At least half of the first `MOST_COMPARED` names of one side must be parts of names of the other
+    side.
 
     >>> containment(["LAB017", "LAB018"], ["LAB017XY", "LAB018XZ"])[:52]
     "'LAB017' is a part of 'LAB017XY', so rows may be in "
@@ -97,7 +97,10 @@ def containment(names: Iterable[str], ours: Iterable[str]) -> str:
 
 
 def _matches(strangers: list[str], known: set[str]) -> dict[str, list[tuple[str, str]]]:
-    """Return, for each kind of change, the pairs (stranger, known name) that it makes equal."""
+    """Return, for each kind of change, the pairs of names that it makes equal.
+
+    Pairs are (stranger, known name); strangers are names of a table that are not in the data.
+    """
 
     def matched(change: Callable[[str], str]) -> list[tuple[str, str]]:
         by_changed = {change(name): name for name in known}
@@ -121,14 +124,14 @@ def _rounded(strangers: list[str], known: Iterable[str]) -> tuple[str, int] | No
     """Return the result of `difference` if a spreadsheet shortened long numbers; otherwise None.
 
     >>> _rounded(["1.63E+05"], ["163000"])[0][:60]
-    "'1.63E+05' is a number as spreadsheets shorten it, so digits"
+    "'1.63E+05' is a long number that a spreadsheet shortened, so"
     """
     rounded = [name for name in strangers if _SCIENTIFIC.fullmatch(name)]
     if 2 * len(rounded) < max(1, len(strangers)) or not any(map(str.isdecimal, known)):
         return None
     sentence = (
-        f"{rounded[0]!r} is a number as spreadsheets shorten it, so digits may be lost. Export the "
-        "names again, as text."
+        f"{rounded[0]!r} is a long number that a spreadsheet shortened, so digits may be lost. "
+        "Export the names again, as text."
     )
     return sentence, len(rounded)
 
@@ -162,12 +165,13 @@ _WITHOUT_FAMILY: dict[str, Callable[[str], str]] = {
     "n.partition('_')[2]": lambda n: n.partition("_")[2],
     "n.rpartition('_')[2]": lambda n: n.rpartition("_")[2],
 }
-#: Number of names of the data, containing a name of the table, whose affixes are tried.
+#: Maximum number of names of the data that are searched for a prefix and a suffix around a name of
+#: the table.
 MOST_TRIED = 3
 
 
 def _parts_of(names: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Yield each separator that splits all names into equally many parts, and this number."""
+    """Yield each separator that splits all names into the same number of parts, and this number."""
     for mark in _MARKS:
         counts = {name.count(mark) + 1 for name in names}
         if len(counts) == 1 and (n := counts.pop()) > 1:
@@ -182,10 +186,10 @@ def _beginning(mark: str, n: int) -> Callable[[str], str]:
 def _cut(
     variable: str, names: Iterable[str], longer: Collection[str]
 ) -> dict[str, Callable[[str], str]]:
-    """Return functions that cut names in `longer` to the length that all `names` have.
+    """Return functions that cut names in `longer` to the common length of all `names`.
 
-    The functions keep the first or the last characters; their keys are the Python expressions, of
-    `variable`. Only functions that make at least half of the names equal are returned.
+    The functions keep the first or the last characters. The keys are Python expressions of
+    `variable`. A function is returned only if it makes at least half of the names equal.
     """
     short = {*names}
     lengths = {len(name) for name in short}
@@ -203,11 +207,12 @@ def _cut(
 def lengthening(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     """Return Python code of a dictionary from shortened to full names of the data, and a count.
 
-    The count is the number of `names` of a table that equal a shortened name.
+    The count is the number of `names` of a table that are equal to a shortened name.
 
-    `ours` are the full names of the data, which the code calls {samples}. They are shortened to a
-    number of parts or characters, or to the part after a FID. The result is ("", 0) unless the
-    shortened names are distinct, and more of them than of the full names are in the table.
+    `ours` are the full names of the data; in the code, {samples} stands for them. They are
+    shortened to a number of parts or characters, or to the part after a FID. The shortened names
+    must be distinct, and the table must contain more of them than of the full names. Otherwise the
+    result is ("", 0).
 
     >>> lengthening(["P-1", "P-2"], ["P-1-01A", "P-2-11B"])
     ("{{'-'.join(n.split('-')[:2]): n for n in {samples}}}", 2)
@@ -233,9 +238,9 @@ def lengthening(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
 def _with_blanks(names: Iterable[str], known: Iterable[str]) -> tuple[str, int]:
     """Return Python code of a dictionary from names without blanks to full names, and a count.
 
-    The full names are those of the data, `known`. The count is the number of `names` of a table
-    that are equal to one of them but for blanks. The result is ("", 0) if two names of one side
-    are.
+    `known` are the names of the data. The count is the number of `names` of a table that are equal
+    to a name of the data if blanks are removed. The result is ("", 0) if two names of the table, or
+    two of the data, differ only in blanks.
     """
     change = _WAYS[BLANKS]
     theirs, ours = ([*map(change, dict.fromkeys(side))] for side in (names, known))
@@ -245,7 +250,9 @@ def _with_blanks(names: Iterable[str], known: Iterable[str]) -> tuple[str, int]:
 
 
 def _ambiguous(names: Iterable[str], known: Iterable[str]) -> dict[str, list[str]]:
-    """Map each name that is part of several `known` names, as beginning or after a FID, to these.
+    """Map each name that is part of several `known` names to the list of these names.
+
+    A part is the beginning of a known name up to a separator, or the text after a FID.
 
     >>> _ambiguous(["1", "P1"], ["F1_1", "F2_1", "P1-01A"])
     {'1': ['F1_1', 'F2_1']}
@@ -264,9 +271,9 @@ def _between(before: str, after: str) -> Callable[[str], str]:
 
 
 def renaming(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
-    """Return a Python expression of s that converts names of a table to those of the data.
+    """Return a Python expression of s that converts a name of a table to a name of the data.
 
-    The second result is the number of converted names that are among `ours`, the names of the data.
+    `ours` are the names of the data. The second result is the number of converted names among them.
 
     The expression is "" if none gives more matches than the unchanged names, or if converted names
     are repeated.
@@ -302,7 +309,7 @@ def renaming(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
 
 
 def _but_for_family(strangers: list[str], known: set[str]) -> list[tuple[str, str]]:
-    """Return pairs (stranger, known name) of which one is FID_IID and the other IID."""
+    """Return pairs (stranger, known name) in which one name is FID_IID and the other IID."""
     without = {name.partition("_")[2]: name for name in known if "_" in name}
     pairs = [(name, without[name]) for name in strangers if name in without]
     bare = ((name, name.partition("_")[2]) for name in strangers)
