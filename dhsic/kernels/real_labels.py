@@ -41,10 +41,10 @@ def as_real(column: Array) -> Float | None:
 def real_targets(
     Y: Array, kernel: str, covariates: Array | None, p: Float | None = None
 ) -> RealTargets:
-    """Create the joint label kernel with this name on real targets Y (m, t).
+    """Create the label kernel with this name, for all real targets Y (m, t) together.
 
     With weights p (m,) of the samples, which sum to 1, ranks, residuals and the median distance are
-    weighted; the median is over two independent draws of samples.
+    weighted. The weighted median is estimated from two independent draws of samples.
     """
     values = _numbers(Y, kernel)
     _check_numbers(values)
@@ -101,7 +101,7 @@ def _check_numbers(values: Float) -> None:
 
 
 def _without_order(column: Array) -> InputError:
-    """Error for ordinal labels (m,) that are text, whose order is unknown."""
+    """Error for ordinal labels (m,) that are text, because the order of their levels is unknown."""
     names = ", ".join(sorted({repr(str(name)) for name in column.tolist()})[:MOST_LISTED])
     return InputError(
         f"label_kernel='ordinal' needs an order, and text has none (y contains {names}). Sort "
@@ -111,7 +111,7 @@ def _without_order(column: Array) -> InputError:
 
 
 def _lifted(values: Float, kernel: str) -> Float:
-    """Scale targets whose squares would underflow to a range of about 1, by a power of two."""
+    """Scale targets with squares that would underflow to a range of about 1, by a power of two."""
     ranges = np.ptp(values, axis=0)
     exponents = np.where(ranges < 1 / LARGEST, -np.frexp(ranges)[1], 0)
     if not exponents.any():

@@ -63,9 +63,9 @@ def table_of(
 ) -> xr.Dataset:
     """Build the table of pairs; with `warns`, warn of doubtful p-values.
 
-    `about` holds further attributes. `effects` are coefficients and standard errors (n, 2) of the
-    products, and a description of them. `main_inflation` is the inflation of single features. If
-    features were paired with columns that are not features, `environments` are their names.
+    `about` contains further attributes. `effects` are coefficients and standard errors (n, 2) of
+    the products, and a description of them. `main_inflation` is the inflation of single features.
+    If features were paired with columns that are not features, `environments` are their names.
     """
     best, log_p, null = scanned.judged.found, scanned.log_p, scanned.null
     before = scanned.judged.before
@@ -152,7 +152,7 @@ def pair_table(
 ) -> xr.Dataset:
     """Build a table of pairs along `dim`: positions, names and other columns.
 
-    A second feature of -1 means a single feature.
+    If the second feature is -1, the row is a single feature.
     """
     stored, names, alone = stored_positions(source), source.feature_names(), second < 0
     variables: dict[str, Array] = {
@@ -173,7 +173,7 @@ def pair_table(
 
 
 def _places(source: AbstractSource, first: Index, second: Index) -> dict[str, Array]:
-    """Columns with the genomic positions of both variants, by name; {} if unknown."""
+    """Columns with the genomic positions of both variants, by name; empty if unknown."""
     alone, both = second < 0, (first, np.maximum(second, 0))
     contigs, positions = ([_read(source, name, at) for at in both] for name in (CONTIG, POSITION))
     if contigs[0] is None or positions[0] is None:
@@ -190,7 +190,10 @@ def _places(source: AbstractSource, first: Index, second: Index) -> dict[str, Ar
 
 
 def _read(source: AbstractSource, name: str, at: Index) -> Any:
-    """Column `name` of the features at positions `at`, contigs as text; None if there is none."""
+    """Read the column `name` for the features at positions `at`.
+
+    Contigs are returned as text. The result is None if there is no such column.
+    """
     columns = source.feature_columns()
     if columns is None:
         coordinate = source.feature_coords().get(name)

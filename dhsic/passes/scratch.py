@@ -1,7 +1,7 @@
 """Scratch: temporary files of surviving features that do not fit in memory.
 
-The tasks that read these features also write them to scratch, packed if possible. A chunk has a
-quarter of the features that a task reads at once, and a checksum. In one process scratch is an
+The tasks that read these features also write them to scratch, packed if possible. A chunk contains
+a quarter of the features that a task reads at once, and a checksum. In one process scratch is an
 unnamed file, which the operating system removes when the process ends. On a cluster every chunk is
 a file in the folder that the runtime shares with its workers, and is removed with that folder.
 """
@@ -43,7 +43,7 @@ CODEC = Blosc("zstd", 1, Blosc.AUTOSHUFFLE)
 
 
 class UnwritableError(Exception):
-    """Scratch cannot be written, for example because the disk is full."""
+    """Error: scratch cannot be written, for example because the disk is full."""
 
 
 class AbstractScratch(ABC):
@@ -100,7 +100,10 @@ def _lost(why: str) -> ScratchError:
 
 
 class LocalScratch(AbstractScratch):
-    """Scratch of this process: an unnamed file in the folder `place`, with consecutive chunks."""
+    """Scratch of a single process: an unnamed file in the folder `place`.
+
+    Chunks are stored one after the other.
+    """
 
     def __init__(self, place: Path) -> None:
         # Unbuffered: a buffer would be written again when the file is closed on a full disk.
@@ -128,10 +131,10 @@ class LocalScratch(AbstractScratch):
 
 
 class SharedScratch(AbstractScratch):
-    """A file per chunk, in a new folder in `place` that all workers can read.
+    """Scratch for a cluster: a file per chunk, in a new folder that all workers can read.
 
-    The folder is removed when no object in the creating process refers to it. A step that computed
-    values on workers refers to it as long as the step may have to be repeated.
+    The folder, in `place`, is removed when no object in the creating process refers to it. A step
+    that computed values on workers refers to it as long as the step may have to be repeated.
     """
 
     def __init__(self, place: Path) -> None:
@@ -151,7 +154,7 @@ class SharedScratch(AbstractScratch):
 
 
 def scratch_in(place: Path, *, shared: bool) -> AbstractScratch:
-    """Create scratch in the folder `place`, for this process, or if `shared` for all workers."""
+    """Create scratch in the folder `place`: for all workers if `shared`, else for this process."""
     try:
         return SharedScratch(place) if shared else LocalScratch(place)
     except OSError as error:
@@ -201,8 +204,8 @@ class ScratchSource(AbstractSurvivors):
     def _chunk(self, number: int) -> Array:
         """Return the encoded values of a chunk; the first chunks read stay in the cache.
 
-        Later chunks do not replace them. Otherwise, in repeated passes over more chunks than fit,
-        no cached chunk would be reused.
+        Later chunks do not replace chunks in the cache. If they did, repeated passes over more
+        chunks than fit in the cache would never find a chunk there.
         """
         chunk = self._kept.get(number)
         if chunk is None:

@@ -1,6 +1,6 @@
 """Check that the parameters of a method support samples in blocks.
 
-Samples of a block, such as those of one donor, are not independent. `dhsic.linalg.blocks` explains
+Samples of a block, for example of one donor, are not independent. `dhsic.linalg.blocks` explains
 how their labels are permuted.
 """
 
@@ -24,7 +24,7 @@ OF_SAMPLES = {
 
 
 def takes_blocks(selector: Method) -> bool:
-    """Whether the method has p-values that account for blocks of samples."""
+    """Whether the method has p-values that allow for blocks of samples."""
     if selector.label_kernel in ("precomputed", SELF):
         return False
     try:

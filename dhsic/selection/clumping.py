@@ -1,9 +1,9 @@
-"""Clumping: features that are redundant with a better feature move behind the others.
+"""Clumping: features that are redundant with a better feature move behind the other features.
 
-Variants in linkage disequilibrium, or genes of one module, are highly correlated, and add little to
-the best of them. As in PLINK's ``--clump``, features are visited from the best to the worst. A
-feature is kept unless its squared correlation with a kept feature exceeds a threshold, until the
-requested number is kept. All other features follow in their former order.
+Variants in linkage disequilibrium, or genes of one module, are highly correlated. Beside the best
+one, the others add little. As in PLINK's ``--clump``, features are visited from the best to the
+worst. A feature is kept unless its squared correlation with a kept feature exceeds a threshold,
+until the requested number of features is kept. All other features follow in their former order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CLUMPED_BY = "position of a better feature that is too similar to this one; -1 i
 
 
 class Clumping(Stage):
-    """Move features that are too similar to a better one behind the selected ones."""
+    """Move features that are too similar to a better feature behind the selected ones."""
 
     name = "clumping"
     constraints: ClassVar = {
@@ -109,11 +109,11 @@ def clumped(order: Order, data: AbstractReader, n: int, most: float) -> Order:
 def clump(
     best: Index, squared: Callable[[Index], Float], n: int, most: float
 ) -> tuple[Index, dict[int, int]]:
-    """Return up to n kept features, best first, and the kept feature for each skipped one.
+    """Return up to n kept features, best first, and a map of skipped to kept features.
 
-    `best` holds all candidates, best first. `squared` is a function of features in ascending order
-    that returns the matrix of their squared correlations. If the squared correlation of two
-    features is above `most`, the worse one is skipped.
+    `best` contains all candidates, best first. `squared` is a function that returns the matrix of
+    squared correlations of features in ascending order. If the squared correlation of two features
+    is above `most`, the worse one is skipped, and is mapped to the better one.
     """
     leads: list[int] = []
     by: dict[int, int] = {}

@@ -1,12 +1,12 @@
 """Cross-validation of the number of features.
 
 In each fold, features are ranked without the held-out samples of the fold. For every number n, an
-estimator is fitted to the best n features of that ranking. So all numbers together need one ranking
-per fold, and the rankings share one reading of the data (`dhsic.selection.batch`). If the features
+estimator is fitted to the best n features of that ranking. Therefore only one ranking per fold is
+needed, and all rankings share one reading of the data (`dhsic.selection.batch`). If the features
 were chosen on all samples, the scores would be too optimistic (Ambroise and McLachlan, 2002).
 
-By default, the smallest number is chosen whose mean score is within one standard error of the best
-score (Breiman et al., 1984).
+By default, the chosen number is the smallest one with a mean score within one standard error of the
+best score (Breiman et al., 1984).
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ Rank = Callable[..., list[xr.Dataset]]
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Cross-validation that chooses the number of features; parameters as in `BAHSICCV`."""
+    """Cross-validation that chooses the number of features.
+
+    The parameters are the same as in `BAHSICCV`.
+    """
 
     estimator: Any = None
     n_features: Sequence[int | float] | None = None
@@ -69,9 +72,10 @@ class Validation:
 
     @staticmethod
     def of(n_features_to_select: Any) -> Validation | None:
-        """Validation that `n_features_to_select` requests; None if it is a number.
+        """Return the validation that `n_features_to_select` requests.
 
-        For "auto" it is the default validation; a `Validation` is returned unchanged.
+        "auto" requests the default validation. A `Validation` is returned unchanged. The result is
+        None for a number.
         """
         if isinstance(n_features_to_select, Validation):
             return n_features_to_select
@@ -180,7 +184,7 @@ class Validation:
             raise InputError(f"cv={self.cv!r}: {error}") from error
 
     def _estimator_labels(self, y: Array, label_kernel: str) -> Array:
-        """Convert the labels to those that the estimator predicts.
+        """Convert the labels to the form that the estimator predicts.
 
         For the default estimator, labels with several columns become numbers, classes one-hot.
         Whole numbers that may be class codes become both a number and one-hot columns. Ordinal
@@ -321,7 +325,10 @@ def _kernel_of(column: Array, label_kernel: str) -> str:
 
 
 def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) -> Request:
-    """Request for the ranking of fold i, which selects n features on the samples `train`."""
+    """Create the request for the ranking of fold i.
+
+    It selects n features on the samples `train`.
+    """
     place = run.selector.checkpoint
     selector = copy(run.selector).set_params(
         n_features_to_select=int(n),

@@ -1,9 +1,10 @@
 """Hold-out: features are selected on some samples and tested on the others.
 
-A p-value computed on the same samples that selected the feature is too small, because a selection
-among null features picks those that look associated by chance. Held-out samples are not used in the
-selection. On them, every selected feature is tested on its own (`dhsic.criteria.independence`), and
-p-values are adjusted for the number of selected features (Benjamini and Hochberg, 1995).
+A p-value is too small if it is computed on the same samples that were used to select the feature.
+Even among null features, a selection picks the ones that look associated by chance. Held-out
+samples are not used in the selection. On them, every selected feature is tested on its own
+(`dhsic.criteria.independence`), and p-values are adjusted for the number of selected features
+(Benjamini and Hochberg, 1995).
 """
 
 from __future__ import annotations

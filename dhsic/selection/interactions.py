@@ -2,8 +2,8 @@
 
 A selection scores each feature by its contribution given all others, so a feature that acts only
 together with a partner gets a low rank. After the selection, pairs of features are tested
-(`dhsic.pairs`) for an effect on the part of the labels that main effects of single features leave
-unexplained. `dhsic.selection.pair_scan` plans the scans, and `dhsic.selection.pair_order` executes
+(`dhsic.pairs`) for an effect on the residual labels, from which the main effects of single features
+are removed. `dhsic.selection.pair_scan` plans the scans, and `dhsic.selection.pair_order` executes
 them and changes the order.
 """
 

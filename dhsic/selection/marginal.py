@@ -78,14 +78,14 @@ class MarginalTest:
 
 
 def marginal_criterion(run: SelectionRun) -> AbstractCriterion:
-    """Independence test that is applied to each feature."""
+    """Criterion that tests each feature for independence of the labels."""
     if run.blocks is not None:
         return BlockIndependence(run.blocks, run.selector.label_kernel)
     return Independence(label_kernel=run.selector.label_kernel)
 
 
 def marginal_judge(run: SelectionRun) -> Judge:
-    """Pass that tests features, not yet prepared with labels, for plans and memory estimates."""
+    """Pass that tests features, without prepared labels, for plans and memory estimates."""
     return Judge(standardize=True, criterion=marginal_criterion(run))
 
 
@@ -142,7 +142,10 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
 
 
 def _of_table(run: SelectionRun, judge: Judge) -> MarginalTest:
-    """Test every column of a table with categories; each indicator gets its column's result."""
+    """Test every column of a table with categories.
+
+    Each indicator of a category gets the result of its column.
+    """
     assert run.table is not None, "there are categories"
     assert run.groups is not None, "they are the columns of the table"
     judge = replace(judge, standardize=True)  # as `test_features`, to the last bit

@@ -66,11 +66,11 @@ def with_pairs(
     unscaled: Reader,
     n: int,
 ) -> tuple[Order, xr.Dataset | None]:
-    """Scan pairs; return the order with features of significant pairs moved up, and the pair table.
+    """Scan pairs, and move features of significant pairs up; return order and pair table.
 
-    The order gets a column ``pair_with`` (d,), the partner of each feature, in `Order.extra`. The
-    table gets a column ``lead``, which marks the significant pairs whose features were moved. The
-    table is None if no pair is scanned.
+    `Order.extra` of the new order gets a column ``pair_with`` (d,), the partner of each feature.
+    The table gets a column ``lead``, which marks the significant pairs whose features were moved.
+    The table is None if no pair is scanned.
 
     Parameters
     ----------
@@ -161,7 +161,10 @@ def _scanned(
 
 
 def _pairs_of(run: SelectionRun, table: xr.Dataset) -> Index:
-    """Positions (n, 2), among the features of the run, of both features of each pair of a table."""
+    """Positions of both features of each pair of a table, (n, 2).
+
+    They are positions among the features of the run.
+    """
     stored = np.column_stack([table["first"], table["second"]])
     return np.searchsorted(stored_positions(run.source), stored)
 
@@ -303,19 +306,19 @@ def _leads(
 
 
 def _level(columns: Float, Q: Float, functions: int, threshold: float) -> float:
-    """Log p-value of a pair whose explained share of the labels is `threshold`.
+    """Log p-value of a pair that explains the share `threshold` of the labels.
 
-    The share is defined in `dhsic.pairs.share`. `columns` (m, t) are label columns, Q (m, q) is the
+    The share is defined in `dhsic.pairs.share`. `columns` (m, t) are label columns. Q (m, q) is the
     basis that is regressed out of them.
     """
     return float(Labels.of(columns, Q, functions=functions).log_p(threshold))
 
 
 def _of_pair(x: Float, w: Float, labels: Labels, effects: int) -> tuple[float, Float]:
-    """Share of the labels that a pair of features x and w, (1, m) each, explains; its regressors.
+    """Compute the share of the labels that a pair of features explains; also its regressors.
 
-    The share is defined in `dhsic.pairs.share`. `effects` is the number of functions of each
-    feature among the regressors, see `_regressors`.
+    x and w are the features, (1, m) each. The share is defined in `dhsic.pairs.share`. `effects` is
+    the number of functions of each feature among the regressors, see `_regressors`.
     """
     if labels.functions == 1:
         share, _ = shares_of_rows(Side.of(x, labels), Side.of(w, labels), labels)

@@ -1,4 +1,4 @@
-"""Plan of the scans of pairs within a selection: which pairs, by which tests, at which cost.
+"""Plan of the scans of pairs within a selection: the pairs, the tests and the cost.
 
 With ``interactions="auto"``, two scans are made if marginal p-values of all features are known
 (`dhsic.selection.marginal`):
@@ -73,7 +73,7 @@ class PairScan:
 
     @property
     def bytes_beside(self) -> int:
-        """Peak memory of the scan that needs most, in bytes."""
+        """Peak memory of the scan that needs the most memory, in bytes."""
         return max((forecast.bytes_beside for forecast in self.forecasts), default=0)
 
     @property
@@ -93,9 +93,10 @@ class PairScan:
 
 
 def scan_within(run: SelectionRun, estimate: MemoryEstimate) -> PairScan | None:
-    """Plan the scans of pairs of a run, within its memory estimate; None if it makes none.
+    """Plan the scans of pairs of a run, within its memory estimate.
 
-    If the scans need more memory than the estimate allows for tasks, they are skipped.
+    If the scans need more memory than the estimate allows for tasks, they are skipped. The result
+    is None if the run has no scans.
     """
     scan = planned_scan(run)
     if scan is not None and scan.bytes_beside > estimate.tasks:
@@ -104,12 +105,12 @@ def scan_within(run: SelectionRun, estimate: MemoryEstimate) -> PairScan | None:
 
 
 def planned_scan(run: SelectionRun) -> PairScan | None:
-    """Plan the scans of pairs of a run; None if it makes none.
+    """Plan the scans of pairs of a run; None if it has no scans.
 
     Raises
     ------
     InputError
-        Pairs are requested and cannot be scanned.
+        Pairs are requested, but cannot be scanned.
     """
     selector = run.selector
     kind, y = selector.interactions, run.y
@@ -170,7 +171,7 @@ def _core_time(flops: float) -> str:
 
 
 def _too_many(d: int, flops: float) -> str:
-    """Return the message that a scan of the pairs of d features would take too long."""
+    """Return a message: a scan of the pairs of d features would take too long."""
     return (
         f"not scanned: the {d * (d - 1) // 2:,} pairs of {d:,} features would take about "
         f"{_core_time(flops)} on one core. To scan them, use dhsic pairs; to scan pairs of the "

@@ -10,14 +10,14 @@ alternative orders with such features in front are tried:
   than that of every feature it would overtake.
 - *Forward steps.* An additive model starts empty. In each step, the candidate with the smallest
   p-value enters the model, with its leading functions of ranks, and the others are tested on the
-  residual labels. Steps continue while fewer than one feature with so small a p-value is expected
-  by chance.
+  residual labels. Steps continue while the expected number of features that have such a small
+  p-value by chance is below one.
 
 The order by forward steps is used if its first features explain held-out labels clearly better. The
 order with missed features in front is used if it explains them about as well (or, if no first
 feature is individually significant, not clearly worse). Otherwise, missed features that are
-individually significant at the `STRICT` level move before the first feature that is not, and the
-order of all other features is unchanged.
+individually significant at the `STRICT` level move before the first feature that is not
+significant. The order of all other features is unchanged.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def front_bytes(d: int, m: int) -> int:
 class PresentValues(AbstractByTile):
     """Job that returns the standardised values of c features, (c, m), NaN where missing.
 
-    A feature is replaced by its ranks if rounding of the standardised values would change the order
-    of its samples.
+    If rounding of the standardised values would change the order of the samples, a feature is
+    replaced by its ranks.
     """
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
@@ -123,7 +123,8 @@ class PresentValues(AbstractByTile):
 class Candidates:
     """Candidates for the front: `features` (c,) ascending, with their values X (c, m).
 
-    X is 0 where the mask `missing` (c, m) is set; `missing` is None if no value is missing.
+    X is 0 where values are missing. `missing` (c, m) is the mask of missing values, or None if no
+    value is missing.
     """
 
     features: Index
@@ -172,7 +173,7 @@ class ConditionalTest:
 
     @staticmethod
     def of(state: Multiscale, candidates: Candidates) -> ConditionalTest:
-        """Build the test from the state of the marginal test."""
+        """Create the test from the state of the marginal test."""
         state = _without_preference(state)
         X, missing, m = candidates.X, candidates.missing, state.n_samples
         height = max(1, AT_ONCE // (m * state.labels.B.shape[1]))
@@ -201,9 +202,9 @@ class ConditionalTest:
         return np.concatenate(log_p), np.concatenate(width)
 
     def _residual_state(self, basis: Float) -> Multiscale | None:
-        """State of the test on labels from which `basis` (m, p) is projected out.
+        """State of the test after `basis` (m, p) is projected out of the labels.
 
-        None if no labels are left.
+        The result is None if no labels are left.
         """
         state = self.state
         if basis.shape[1] == state.Q.shape[1]:
@@ -248,7 +249,7 @@ class ConditionalTest:
         return [int(self.candidates.features[j]) for j in entered]
 
     def falls(self, features: Sequence[int], width: Float) -> dict[int, float]:
-        """Explained squared labels that a model of `features` loses without each of them.
+        """Loss of fit of a model if one of its features is left out, for each of `features`.
 
         Parameters
         ----------
@@ -286,7 +287,7 @@ class ConditionalTest:
 
 
 def _without_preference(state: Multiscale) -> Multiscale:
-    """Copy of the state of a test in which all kernel widths have the same weight."""
+    """Copy the state of a test; in the copy all kernel widths have the same weight."""
     shares = np.full(len(SHARES), 1.0 / len(SHARES))
     n_functions, nu = state.ranks.weights.shape[1], state.n_samples - state.Q.shape[1]
     ranks = WidthFamily.of(WIDTHS, shares, n_functions, state.labels, nu, DISTANCE_WIDTH)
@@ -305,7 +306,7 @@ def with_shapes(
     marginal : MarginalTest
         Test of all features.
     again : Reranking
-        Joint re-ranking, whose `labels` are those of the samples on which orders are compared.
+        Joint re-ranking. Its `labels` belong to the samples on which orders are compared.
     data : AbstractReader
         Reader of all features that knows how they are scaled.
     samples : (s,) int
