@@ -1,4 +1,4 @@
-"""FOHSIC: forward selection, rounds of Algorithm 2 until enough features are chosen."""
+"""FOHSIC: forward selection by Algorithm 2, until enough features are chosen."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class FOHSIC(KernelSelector[SourceForward]):
     ) -> SourceForward:
         """Create HSIC(sigma, S + {j}) of the selected features S and each candidate j.
 
-        It is computed from the full kernel matrix or in low rank; `budget` as in `rank`.
+        HSIC is computed from the full kernel matrix or in low rank. `budget` is as in `rank`.
         """
         choices, data, candidates = self._parts(run, budget)
         if self.engines(run, self.solver).is_low_rank:

@@ -111,7 +111,10 @@ class OnePass(Selector):
         return LabelDescription(kernel, by_ranks=by_ranks, in_python=in_python)
 
     def _criterion(self, run: SelectionRun) -> AbstractCriterion:
-        """Create the criterion of a run; blocks or weights of its samples change the criterion."""
+        """Create the criterion of a run.
+
+        Blocks or weights of the samples change the criterion.
+        """
         if run.sample_weight is not None:
             return WeightedIndependence()
         criterion = self.resolved()
@@ -177,7 +180,10 @@ class OnePass(Selector):
         return f"{self.criterion} of each feature in one pass{against}"
 
     def scales(self, values: ValueKind) -> Scale:
-        """Scaling of features: as requested, or else as the criterion needs, whatever `values`."""
+        """Scaling of features: as requested, or as the criterion needs.
+
+        The default does not depend on `values`.
+        """
         return self._scales
 
     @property
@@ -224,11 +230,11 @@ class OnePass(Selector):
     def _residual_labels(
         self, y: Array, each: list[Float], covariates: Array | None
     ) -> LabelMatrix:
-        """Label matrix of the columns of every target, or of the residuals of these columns.
+        """Label matrix of the columns of all targets, or of the residuals of these columns.
 
-        `each` has the columns (m, k) of every target. If some targets are not real-valued, every
-        target has its own label kernel. Residuals of classes have the linear kernel, because
-        nonlinear functions of them would reveal the prediction, which follows relatedness.
+        `each` contains the columns (m, k) of every target. If some targets are not real-valued,
+        every target has its own label kernel. Residuals of classes have the linear kernel, because
+        nonlinear functions of residuals would reveal the prediction, which depends on relatedness.
         """
         criterion, kernels = self.resolved(), target_kernels(_columns_of(y), self.label_kernel)
         if all(kernel in REAL_KERNELS for kernel in kernels):
@@ -244,7 +250,7 @@ class OnePass(Selector):
     def _by_chromosome(
         self, run: SelectionRun, judge: Judge, reporter: Reporter, budget: int | None
     ) -> Judged:
-        """Test each chromosome on the residuals of the labels after prediction by all others."""
+        """Test each chromosome on residual labels, predicted from all other chromosomes."""
         assert run.y is not None, "labels are predicted"
         assert run.values is not None, "they were looked at"
         m, parts = run.n_samples, []
@@ -328,7 +334,7 @@ class OnePass(Selector):
 
 
 def no_value(like: Array, d: int) -> Array:
-    """Column of d missing values: NaN, or empty text."""
+    """Column of d missing values: NaN, or empty strings."""
     return np.full(d, np.nan) if like.dtype.kind == "f" else np.full(d, "", dtype=object)
 
 
