@@ -164,8 +164,8 @@ def inverse(G: Float, penalty: float) -> Float:
     factor, failed = dpotrf(G.T, lower=0, overwrite_a=1)
     if failed:
         raise InputError(
-            "Inner products of the features that are left are not finite or not positive definite; "
-            "pass standardize=True, or rerank=False."
+            "Inner products of the remaining features are not finite or not positive definite. "
+            "Pass standardize=True, or rerank=False."
         )
     C, _ = dpotri(factor, lower=0, overwrite_c=1)
     for block in slices(len(C), MIRRORED):

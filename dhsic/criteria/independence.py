@@ -474,7 +474,7 @@ class Independence(AbstractCriterion):
         q[order] = adjusted_p_values(p[order])
         meanings: dict[str, tuple[Array, str]] = {
             "hsic": (observed, "HSIC of the feature alone and the labels"),
-            "p": (p, "p-value: probability of an HSIC as large under independence"),
+            "p": (p, "p-value: probability, under independence, of at least such an HSIC"),
             "q": (q, Q_MEANING),
         }
         if not isinstance(state, Permuted):

@@ -192,9 +192,10 @@ class WeightedIndependence(Independence):
         n_untested = int(np.isnan(columns[2]).sum())
         if n_untested:
             warn(
-                f"{n_untested:,} of {columns.shape[1]:,} features are not tested, and have p-value "
-                "1: with these weights, too few samples have their rarer value together with a "
-                "rare label. Limit the largest weights, or test these features without weights."
+                f"{n_untested:,} of {columns.shape[1]:,} features are not tested, and have "
+                "p-value 1. With these weights, too few samples have both a rare value of the "
+                "feature and a rare label. Limit the largest weights, or test these features "
+                "without weights."
             )
         return super().finish(state, columns)
 

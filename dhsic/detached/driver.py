@@ -336,15 +336,14 @@ def _check_reach(place: AbstractStore, client: Any) -> None:
             if isinstance(place, FileStore):
                 raise ClusterError(
                     f"Not all workers of {client!r} can access {place.path}, the folder of the "
-                    "checkpoint. A detached run is monitored through its checkpoint: choose a "
-                    "folder on storage that this process and all workers share, under the same "
-                    "path."
+                    "checkpoint. A detached run is monitored through its checkpoint. Choose a "
+                    "folder that this process and all workers share under the same path."
                 )
             raise ClusterError(
                 f"Worker {worker} cannot access {place.path}: "
                 f"{why or 'it sees different contents'}. A detached run is monitored through its "
-                "checkpoint: set the credentials in the environment of all workers and install "
-                "dhsic[cloud] there, or choose a folder on storage that all of them share."
+                "checkpoint. Set the credentials in the environment of all workers and install "
+                "dhsic[cloud] there, or choose a folder that all workers share."
             )
     finally:
         place.remove(sign)

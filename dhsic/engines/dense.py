@@ -164,7 +164,7 @@ def sufficient_orders(
         if not open_.size:
             break
         remainder = kernel.expansion(order, sigma).remainder
-        assert remainder is not None, "a kernel without exact order bounds its remainder"
+        assert remainder is not None, "a kernel without an exact order has a bound on its remainder"
         missed = n_pairs * remainder(facts.max_abs[open_], facts.fourth_moment[open_])
         good = missed <= allowed[open_]
         orders[open_[good]] = order

@@ -105,7 +105,9 @@ class ExactScoring(AbstractSplitEngine):
         """Mask of features for which the radial kernel's series is accurate enough, (c,)."""
         if not self.order:
             return np.zeros(len(facts.max_abs), dtype=bool)
-        assert known.remainder is not None, "bounds of a series are prepared with it"
+        assert known.remainder is not None, (
+            "the state of a series includes the bound on its remainder"
+        )
         norms = {p: known.norm(p) for p in range(1, self.order + 1)}
         expansion = known.kernel.expansion(self.order, known.sigma)
         with np.errstate(all="ignore"):

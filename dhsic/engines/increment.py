@@ -240,9 +240,8 @@ class Increment(AbstractSplitEngine):
         if isinstance(question, LowRankScoringProblem):
             raise InputError(
                 f"At sigma={question.sigma:.3g} the values of some features are too large for an "
-                "expansion, and scoring them by the definition needs m x m matrices. Pass "
-                "standardize=True, rank-transform them, or pass solver='exact' if there is enough "
-                "memory."
+                "expansion, and direct scoring needs m x m matrices. Pass standardize=True, "
+                "rank-transform the features, or pass solver='exact' if there is enough memory."
             )
         return Direct(joining=True).prepare(question)
 

@@ -75,12 +75,12 @@ AT_ONCE = 1 << 22
 ROUNDING = 1e-12
 #: Descriptions of the columns.
 DESCRIPTIONS = {
-    "first": "position in the data of the feature, or of the first one of the pair",
+    "first": "position of the feature, or of the first feature of the pair, in the data",
     "second": "position of the second feature, -1 for a main effect",
-    "first_feature": "name of the feature, or of the first one of the pair",
+    "first_feature": "name of the feature, or of the first feature of the pair",
     "second_feature": "name of the second feature, empty for a main effect",
     "hsic": "HSIC of the labels and this term of the kernel",
-    "share": "share of HSIC of all these features",
+    "share": "share of the term in HSIC of all selected features",
 }
 
 
@@ -226,7 +226,8 @@ def shares_of(
     if chosen.elsewhere.size:
         raise InputError(
             f"selection= has {chosen.elsewhere.size} features that the filters exclude, but "
-            "shares need all selected features; pass the filters of the selection, or fewer."
+            "shares need all selected features. Pass the filters of the selection, or fewer "
+            "filters."
         )
     which = chosen.here
     check_bandwidth(resolved, bandwidth)
@@ -245,7 +246,7 @@ def shares_of(
     if hsic <= 0:
         raise InputError(
             f"The {statistic} estimate of HSIC of the {len(which)} features and the labels is "
-            f"{hsic:.3g}, so there are no shares. Pass features on which the labels depend."
+            f"{hsic:.3g}, so there are no shares. Pass features that the labels depend on."
         )
     about = {"kernel": resolved.name, "sigma": sigma, "estimator": statistic, "n_samples": m}
     return _table(given.source, which, hsic, main, pairs).assign_attrs(about)

@@ -26,8 +26,8 @@ def feature_sets(first: Any, second: Any, given: Labelled) -> tuple[Index | None
     """
     if second is not None and given.environment is not None:
         raise InputError(
-            "environment= tests each feature together with columns that are not features, so there "
-            "is no second set of features. Leave out second=, or environment=."
+            "environment= tests each feature with columns that are not features, so there is no "
+            "second set of features. Leave out second=, or environment=."
         )
     among, partners = _features("first", first, given), _features("second", second, given)
     if given.environment is None and (among is None) != (partners is None):

@@ -68,7 +68,7 @@ class DistanceStats:
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
         W = self.W
-        assert W is not None, "policies that compare HSIC come with weights"
+        assert W is not None, "policies that compare HSIC need label weights"
         return [hsic_value(self.kernel, sigma, W, self.statistic) for sigma in sigmas]
 
 

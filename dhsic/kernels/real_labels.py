@@ -104,7 +104,7 @@ def _without_order(column: Array) -> InputError:
     """Error for ordinal labels (m,) that are text, because the order of their levels is unknown."""
     names = ", ".join(sorted({repr(str(name)) for name in column.tolist()})[:MOST_LISTED])
     return InputError(
-        f"label_kernel='ordinal' needs an order, and text has none (y contains {names}). Sort "
+        f"label_kernel='ordinal' needs an order, but text has no order (y contains {names}). Sort "
         "these levels from the lowest to the highest, and pass pandas.Categorical(y, "
         f"categories=[{names}], ordered=True) (CLI: --order LOWEST,...,HIGHEST)."
     )
@@ -137,8 +137,8 @@ def _residuals(values: Float, covariates: Array, p: Float | None) -> Float:
     lost = remainder.std(axis=0) <= EXPLAINED * centred.std(axis=0)
     if lost.any():
         raise InputError(
-            f"The covariates explain target {int(np.argmax(lost))} completely, so nothing is left "
-            "to select for. Leave out the covariate that determines it."
+            f"The covariates explain target {int(np.argmax(lost))} completely, so there is "
+            "nothing left to predict. Leave out the covariate that determines the target."
         )
     shares = np.square(remainder.std(axis=0) / centred.std(axis=0))
     t, m = int(np.argmin(shares)), len(values)

@@ -271,9 +271,9 @@ class CCM(DescentSelector):
             return WithInverse(self.centring(data), Y, ridge)
         if 2 * self.lambda_2 * ridge <= 1:
             warn(
-                f"lambda_2={self.lambda_2:g} is at most 1 / (2 n epsilon) = {0.5 / ridge:.3g}: "
-                "eq. 19 then may prefer weights that explain less of the labels. Pass a larger "
-                "lambda_2, or inverse='exact'.",
+                f"lambda_2={self.lambda_2:g} is at most 1 / (2 n epsilon) = {0.5 / ridge:.3g}. "
+                "With such a small value, eq. 19 may prefer weights that explain less of the "
+                "labels. Pass a larger lambda_2, or inverse='exact'.",
             )
         return WithoutInverse(self.centring(data), Y, ridge, self.lambda_2)
 
@@ -319,7 +319,7 @@ def _linear(part: LabelPart) -> LabelPart:
         classes = ClassTarget.of(part.classes.codes, "delta")
         numbers = RealTargets(_standardised(part.numbers.values), None)
         return MixedTarget.of(classes, numbers, mean_direction(len(part.classes.codes)))
-    assert isinstance(part, RealTargets), "no label kernel but a given matrix has another form"
+    assert isinstance(part, RealTargets), "only a precomputed matrix has another form"
     return RealTargets(_standardised(part.values), None)
 
 

@@ -294,7 +294,9 @@ class KernelSelector(Selector, Generic[D]):
             is_candidate[dependence.candidates] = True
             order = again.ranked(order, ~is_candidate)
             if isinstance(marginal, MarginalTest) and run.blocks is None and run.table is None:
-                assert run.later is not None, "a run that is ranked has it"
+                assert run.later is not None, (
+                    "a reader for later passes exists once features are ranked"
+                )
                 samples, data = (
                     compared_samples(run.n_samples, self._seed),
                     run.later.with_scaling(scaling),
@@ -328,8 +330,8 @@ class KernelSelector(Selector, Generic[D]):
             )
         if self.solver == "lowrank":
             raise InputError(
-                "solver='lowrank' scores single features, so it does not support groups; leave "
-                "it out."
+                "solver='lowrank' scores single features, so it does not support groups. Leave "
+                "solver= out, or the groups."
             )
 
     def memory_estimate(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
@@ -418,7 +420,7 @@ class AbstractElimination(KernelSelector[SourceDependence]):
             return
         many = run.n_samples > MOST_SAMPLES
         why = (
-            "with this many samples, the rank cannot be increased"
+            "the rank cannot be increased with this many samples"
             if many
             else "the error was larger than predicted"
         )

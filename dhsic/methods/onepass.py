@@ -79,13 +79,13 @@ class OnePass(Selector):
         if self.resolved().tells_more and self.control is not None:
             raise InputError(
                 f"criterion={self.criterion!r} has its own p- and q-values, so shadows are not "
-                f"needed; leave out control={self.control!r}."
+                f"needed. Leave out control={self.control!r}."
             )
         if self.loco and (self.criterion != "hsic" or self.label_kernel not in OF_RESIDUALS):
             raise InputError(
-                f"loco=True tests residuals, so it needs criterion='hsic' and a label kernel for "
-                f"real values, not criterion={self.criterion!r} and "
-                f"label_kernel={self.label_kernel!r}; leave loco= out."
+                "loco=True tests residuals, so it needs criterion='hsic' and a label kernel for "
+                f"real values. It does not support criterion={self.criterion!r} with "
+                f"label_kernel={self.label_kernel!r}. Leave loco= out."
             )
 
     @property
@@ -126,13 +126,13 @@ class OnePass(Selector):
         criterion = self.resolved()
         if not isinstance(criterion, Independence):
             raise InputError(
-                f"criterion={self.criterion!r} treats samples as independent, which {options} does "
-                "not allow; use criterion='hsic' (dhsic.test_features, CLI: dhsic test)."
+                f"criterion={self.criterion!r} treats samples as independent. {options} does not "
+                "allow this. Use criterion='hsic' (dhsic.test_features, CLI: dhsic test)."
             )
         if not criterion.is_multiscale:
             raise InputError(
-                f"bandwidth={self.bandwidth!r} treats samples as independent, which {options} does "
-                "not allow; pass bandwidth='multiscale'."
+                f"bandwidth={self.bandwidth!r} treats samples as independent. {options} does not "
+                "allow this. Pass bandwidth='multiscale'."
             )
         if self.loco:
             raise InputError(
@@ -220,8 +220,9 @@ class OnePass(Selector):
             return criterion.read(run.y, run.covariates)
         if is_censored(run.y):
             raise InputError(
-                "loco=True predicts labels from other chromosomes, which it does not do for times "
-                "to an event. Leave it out; pass principal components (dhsic.pca) as covariates."
+                "loco=True predicts labels from other chromosomes. It does not support times to "
+                "an event. Leave loco= out, and pass principal components (dhsic.pca) as "
+                "covariates."
             )
         chromosomes_of(run.source)
         each = target_columns(run.y, self.label_kernel)
@@ -308,7 +309,7 @@ class OnePass(Selector):
                 n_missing = scan.scaling.n_missing[alive]
                 warn_of_missing(run, scan.columns[-1, alive], alive, n_missing, test)
             if done is None:
-                assert scores is not None, "they are computed unless the run is done"
+                assert scores is not None, "scores are computed unless the run is complete"
                 order = worst_first(scores.order_by)
                 scaled = run.standardizes
                 record = _record(criterion, scores, scan, started, standardized=scaled)

@@ -113,8 +113,8 @@ class ZeroNorm(AbstractWeighting):
             yield state
         if not state.w.any():
             warn(
-                f"All weights are 0 with penalty={self.penalty:g}; features are ranked by what "
-                "each would add alone. Pass a smaller penalty.",
+                f"All weights are 0 with penalty={self.penalty:g}; features are ranked by the "
+                "contribution that each would have alone. Pass a smaller penalty.",
             )
 
     def potential(self, w: Float) -> Float:

@@ -62,9 +62,9 @@ from dhsic.sources import AbstractSource
 #: Descriptions of the columns.
 DESCRIPTIONS = {
     "share": "estimated fraction of the labels' remaining variance that all interactions of the "
-    "feature explain together; below 0 by chance",
+    "feature explain together; may be negative by chance",
     "se": "standard error of share if there are no interactions",
-    "p_value": "probability of such evidence if the feature acts together with no other",
+    "p_value": "probability of at least such evidence if the feature has no interactions",
     "q_value": "smallest false discovery rate at which the feature is significant (Benjamini and "
     "Hochberg)",
 }

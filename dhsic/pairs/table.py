@@ -22,16 +22,17 @@ DESCRIPTIONS = {
     "second": "position of the second feature",
     "first_feature": "name of the first feature",
     "second_feature": "name of the second feature",
-    "share": "fraction of the labels' variance, beyond main effects, that the product explains; "
-    "beyond the squares of both features as well if that is less",
-    "share_before": "the same, without adjustment for the squares",
-    "p_value": "probability of such a share for this pair alone, if no pair acts jointly",
+    "share": "fraction of the labels' variance that the product explains in addition to main "
+    "effects; if smaller, the fraction in addition to main effects and squares of both features",
+    "share_before": "fraction of the labels' variance that the product explains in addition to "
+    "main effects",
+    "p_value": "probability of at least such a share for this single pair, if no pair acts jointly",
     "beta": "coefficient of the product of both features",
     "se": "standard error of beta",
     "family_wise": "probability that any pair has at least such a share if no pair acts jointly "
     "(family-wise p-value)",
-    "false_discovery": "false discovery rate: pairs with such a share or a larger one that are "
-    "expected by chance, divided by those found",
+    "false_discovery": "false discovery rate: expected number of pairs with at least such a share "
+    "by chance, divided by the observed number",
     "linkage": "squared correlation of the two features",
 }
 #: Descriptions that are different if features are paired with environments.
@@ -128,17 +129,19 @@ def _doubts(null: Null, inflation: Inflation | None, main_inflation: float | Non
         )
     if inflation is not None and inflation.is_real:
         yield (
-            f"Shares of all pairs are {inflation.times:.2f} times those for permuted labels, more "
-            "than in 95% of the permutations: samples may be related, or come from several "
-            "populations. p-values were corrected by this factor. For more power, regress out main "
-            "effects of a selection (selection=) and principal components (covariates=)."
+            f"Shares of all pairs are {inflation.times:.2f} times as large as with permuted "
+            "labels; 95% of the permutations have a smaller factor. Samples may be related, or "
+            "come from several populations. p-values were corrected by this factor. For more "
+            "power, regress out main effects of a selection (selection=) and principal components "
+            "(covariates=)."
         )
     elif main_inflation is not None and main_inflation > MUCH:
         yield (
-            f"Single features are associated with the labels far more than by chance (lambda "
-            f"{main_inflation:.1f}): many features act, or the labels follow populations or "
-            "batches. Then pairs of features that differ between these may seem to act jointly. "
-            "To check, pass principal components as covariates=, see dhsic.pca."
+            "Single features are associated with the labels far more than by chance (lambda "
+            f"{main_inflation:.1f}). Either many features act, or the labels depend on "
+            "populations or batches. In the second case, features that differ between populations "
+            "or batches may seem to act jointly. To check, pass principal components as "
+            "covariates=, see dhsic.pca."
         )
 
 

@@ -151,7 +151,7 @@ class PairTest:
         if not is_count(self.functions) or self.functions not in FUNCTIONS:
             raise InputError(
                 f"functions={self.functions!r}; pass 1 for the product of two features, or 2 or 4 "
-                "for products of that many functions of the ranks of each."
+                "for products of 2 or 4 functions of the ranks of each feature."
             )
         for name in ("alpha", "least", "linked"):
             check_part(name, getattr(self, name))

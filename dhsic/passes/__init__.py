@@ -207,7 +207,7 @@ class AbstractPass(ABC):
 
     def cost(self, m: int) -> Cost:
         """Estimate the cost for m samples, from array sizes alone."""
-        raise TypeError(f"{self} does not say what it takes")
+        raise TypeError(f"{self} has no cost estimate")
 
     @classmethod
     def over_all(cls, passes: Sequence[Any], blocks: Sequence[Tile], m: int) -> tuple[Any, ...]:

@@ -162,7 +162,9 @@ class SourceDependence(AbstractRoundDependence):
         return scaling
 
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
-        assert isinstance(self.scorer, ExactScorer), "labels of full rank have no factor"
+        assert isinstance(self.scorer, ExactScorer), (
+            "data that are their own labels are scored exactly"
+        )
         self.scorer.weigh_itself(weigh)
 
     def check_overflow(self) -> None:
@@ -347,7 +349,9 @@ class SourceForward(AbstractRoundDependence):
         nearest = nearest_to_threshold(gains, n, NEAREST)
         every = np.linspace(0, gains.size - 1, min(OTHERS, gains.size)).astype(np.int64)
         sampled = np.union1d(np.flatnonzero(nearest), every)
-        assert isinstance(self._sum, LandmarkSum), "questions of low rank are of landmarks"
+        assert isinstance(self._sum, LandmarkSum), (
+            "low-rank scoring problems are computed from landmarks"
+        )
         fit, check = self._sum.fit, self._sum.check
         errors = joining_row_errors(question, check, self.data.values(S[sampled]))
         n_sampled = n * sampled.size / gains.size if n == gains.size else n
@@ -440,7 +444,7 @@ def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float)
     if lost:
         raise InputError(
             f"{lost} of {gains.size} scores are not finite, because the kernel overflows at "
-            f"sigma={sigma:.4g}; scale the data down, or pass standardize=True."
+            f"sigma={sigma:.4g}. Scale the data down, or pass standardize=True."
         )
     if kernel.has_bandwidth and gains.size > 1 and hsic == 0 and not gains.any():
         raise InputError(

@@ -208,7 +208,7 @@ class AbstractLowRankScorer(AbstractScorer):
 
     def _exactly(self, S: Index) -> ExactScorer:
         """Create the exact scorer, which continues with the features S; free low-rank state."""
-        assert self._exact is not None, "a run that goes on exactly says how"
+        assert self._exact is not None, "the plan of this run includes exact rounds"
         del self.sum, self.sample
         self._W = self._question = None
         release_pages()

@@ -470,8 +470,8 @@ class AbstractReader(ABC):
             except UnwritableError as error:
                 warn(
                     f"The remaining features cannot be written to scratch ({error}). The run "
-                    "continues without that, more slowly. Free some space there, or set TMPDIR "
-                    "(on a cluster scratch= of its runtime) to a folder with more space.",
+                    "continues without scratch, but more slowly. Free some disk space, or set "
+                    "TMPDIR (on a cluster scratch= of its runtime) to a folder with more space.",
                 )
                 self._recut(features, form)
                 return

@@ -80,7 +80,7 @@ class AbstractScratch(ABC):
             raise _lost(str(error)) from error
         data = stored[:-CHECKSUM]
         if _checksum(data) != stored[-CHECKSUM:]:
-            raise _lost(f"chunk {number} does not contain the bytes that were written")
+            raise _lost(f"chunk {number} was changed after it was written")
         plain = data if form.packed else CODEC.decode(data)
         return np.frombuffer(plain, dtype=form.kept_dtype).reshape(-1, form.length)
 
@@ -91,10 +91,10 @@ def _checksum(data: bytes) -> bytes:
 
 def _lost(why: str) -> ScratchError:
     return ScratchError(
-        f"Scratch, the temporary files of the run, is missing or damaged on "
-        f"{socket.gethostname()} ({why}): something has deleted or changed it, or not all workers "
-        "of the cluster share the folder. Your data are not affected. Run again, with TMPDIR (on "
-        "a cluster scratch= of its runtime) set to a folder that nothing cleans up and all workers "
+        "Scratch, the temporary files of the run, is missing or damaged on "
+        f"{socket.gethostname()} ({why}). It was deleted or changed, or not all workers of the "
+        "cluster share the folder. Your data are not affected. Run again, with TMPDIR (on a "
+        "cluster scratch= of its runtime) set to a folder that nothing cleans up and all workers "
         "share; with a checkpoint, the run continues from its last round."
     )
 

@@ -230,7 +230,9 @@ class AbstractSurvivors(AbstractSource):
     @final
     def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
         """Raise an error: only whole sources have fingerprints."""
-        raise TypeError("A part of a source has no fingerprint; ask the source that it comes from.")
+        raise TypeError(
+            "A part of a source has no fingerprint. Use the fingerprint of the whole source."
+        )
 
 
 def imputed_among(source: AbstractSource, features: Index) -> Array | None:

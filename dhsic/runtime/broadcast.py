@@ -43,9 +43,9 @@ from dhsic.runtime.base import Make
 ALIGNMENT = 64
 SMALL = 256 * 1024  # largest parcel, in bytes, sent along with every task
 LOST = (
-    "Files that workers exchange in scratch are missing or damaged ({}): something has deleted or "
-    "changed them. Your data are not affected. Run again, with scratch= of the runtime set to a "
-    "folder that nothing cleans up; with a checkpoint, the run continues from its last round."
+    "Files that workers exchange in scratch are missing or damaged ({}): they were deleted or "
+    "changed. Your data are not affected. Run again, with scratch= of the runtime set to a folder "
+    "that nothing cleans up; with a checkpoint, the run continues from its last round."
 )
 KEPT = 3  # parcels cached by a worker process: source, state of this round and of the last
 

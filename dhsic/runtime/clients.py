@@ -98,8 +98,8 @@ def client_at(scheduler: str, timeout: float, security: Security | None = None) 
         hint = "" if "://" in scheduler else f" (tried as tcp://{scheduler}; TLS needs tls://)"
         raise ClusterError(
             f"No Dask scheduler answered at {scheduler!r}{hint} within {timeout:g} s. Check that "
-            "it is running, that address and port are those it prints when it starts, and that no "
-            "firewall blocks the connection; or leave scheduler= out to run on threads."
+            "it is running, that it prints this address and port when it starts, and that no "
+            "firewall blocks the connection. Or leave scheduler= out to run on threads."
         ) from error
 
 

@@ -29,7 +29,7 @@ from dhsic.validation import is_number, such
 #: correlations is held in memory.
 AT_ONCE, MOST = 512, 4096
 
-CLUMPED_BY = "position of a better feature that is too similar to this one; -1 if there is none"
+CLUMPED_BY = "position of a better feature that is too similar to this feature; -1 if there is none"
 
 
 class Clumping(Stage):
@@ -49,7 +49,7 @@ class Clumping(Stage):
         """Reject groups of features, and more features than a correlation matrix may have."""
         if run.groups is not None:
             raise InputError(
-                "clump_r2= does not support groups of features; leave one of them out."
+                "clump_r2= does not support groups of features. Leave clump_r2= out, or the groups."
             )
         if run.n_wanted > MOST:
             raise InputError(
@@ -83,9 +83,9 @@ class Clumping(Stage):
         n_behind = int((best & (result["clumped_by"].to_numpy() >= 0)).sum())
         if n_behind:
             yield (
-                f"{n_behind:,} of the {n:,} selected features are redundant, because only "
-                f"{n - n_behind:,} features are not. Select fewer (-n), or allow a larger squared "
-                "correlation (--clump-r2)."
+                f"{n_behind:,} of the {n:,} selected features are redundant: the data have only "
+                f"{n - n_behind:,} features that are not redundant. Select fewer (-n), or allow a "
+                "larger squared correlation (--clump-r2)."
             )
 
 

@@ -63,7 +63,7 @@ def outcome_of(run: SelectionRun, needed: MemoryEstimate, budget: int | None) ->
     )
     if run.table is None:
         return outcome
-    assert run.groups is not None, "they are the columns of the table"
+    assert run.groups is not None, "the groups are the columns of the table"
     return run.groups.of_table(outcome, run.table)
 
 

@@ -48,7 +48,8 @@ COPIES = 4
 ONE_ERROR, BEST = "one-standard-error", "best"
 RULES = one_of(
     (ONE_ERROR, BEST),
-    "'one-standard-error' (the fewest features within one standard error of the best) or 'best'.",
+    "'one-standard-error' (the smallest number with a score within one standard error of the "
+    "best) or 'best'.",
 )
 
 #: Function that returns the results of requests, see `dhsic.selection.execution.results_of`.
@@ -356,7 +357,7 @@ def _best(run: SelectionRun, result: xr.Dataset, sizes: Index) -> tuple[Index, I
     """
     order = np.argsort(result["rank"].to_numpy())
     if run.table is not None:
-        assert run.groups is not None, "they are the columns of the table"
+        assert run.groups is not None, "the groups are the columns of the table"
         parts = [np.flatnonzero(run.groups.codes == j) for j in order[: sizes[-1]]]
         return np.concatenate(parts), np.cumsum([part.size for part in parts])[sizes - 1]
     if "group_rank" not in result:

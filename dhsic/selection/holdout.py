@@ -75,8 +75,8 @@ class HoldOut(Stage):
         selector = run.selector
         if selector.label_kernel == SELF:
             raise InputError(
-                "holdout= tests features against labels, and label_kernel='self' has no labels; "
-                "leave it out."
+                "holdout= tests features against labels, but label_kernel='self' has no labels. "
+                "Leave one of them out."
             )
         run.check_sizes()
         mask = _mask(run)

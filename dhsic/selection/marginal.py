@@ -40,11 +40,14 @@ MEANINGS = {
 VECTORS = 12
 #: Maximum number of samples at which a selection also tests features; and message for more samples.
 MOST_TESTED = 100_000
-MANY_SAMPLES = f"There are more than {MOST_TESTED:,} samples; to test features, use dhsic test."
+MANY_SAMPLES = (
+    f"Features are not tested, because there are more than {MOST_TESTED:,} samples. To test them, "
+    "use dhsic test."
+)
 #: Message if samples have weights.
 WITH_WEIGHTS = (
-    "Samples have weights, with which features are ranked by HSIC alone; to test features with "
-    "these weights, use dhsic test."
+    "Samples have weights, so features are ranked by HSIC only. To test features with these "
+    "weights, use dhsic test."
 )
 #: Message if the labels have too many classes for the test.
 MANY_CLASSES = (
@@ -147,7 +150,7 @@ def _of_table(run: SelectionRun, judge: Judge) -> MarginalTest:
     Each indicator of a category gets the result of its column.
     """
     assert run.table is not None, "there are categories"
-    assert run.groups is not None, "they are the columns of the table"
+    assert run.groups is not None, "the groups are the columns of the table"
     judge = replace(judge, standardize=True)  # as `test_features`, to the last bit
     scan = read_once(run.table, run.runtime, judge, Progress(progress=False), rows=run.rows)
     test = _finished(replace(run, source=run.table), judge, scan.columns, scan.scaling)

@@ -53,9 +53,9 @@ STRICT = 1e-3
 #: logarithm is taken.
 P_MARGINAL, TINY = "p_marginal", 1e-300
 #: Descriptions of columns of the result and of the table of pairs.
-LEAD = "whether the pair is significant, also after the effects of better pairs are regressed out"
-PARTNER = "position of its partner in its best significant pair; -1 if there is none"
-OF_FUNCTIONS = "functions of each feature whose products are tested"
+LEAD = "whether the pair is still significant after the effects of better pairs are regressed out"
+PARTNER = "position of the partner of the feature in its best significant pair; -1 if there is none"
+OF_FUNCTIONS = "number of functions per feature; products of these functions are tested"
 
 
 def with_pairs(

@@ -118,8 +118,9 @@ def planned_scan(run: SelectionRun) -> PairScan | None:
         return None
     if y is None or run.groups is not None or selector.label_kernel in (SELF, "precomputed"):
         raise InputError(
-            f"interactions={kind!r} tests pairs of single features against labels; leave out "
-            "interactions=, or groups and label_kernel='self' or 'precomputed'."
+            f"interactions={kind!r} tests pairs of single features against labels. It does not "
+            "support groups, and label_kernel='self' or 'precomputed'. Leave out interactions=, "
+            "or these options."
         )
     t = label_columns(y, selector.label_kernel).shape[1]
     q = 1 + (0 if run.covariates is None else run.covariates[0].size)

@@ -55,7 +55,8 @@ OPENING = (
 #: Parameters that other packages have and dhsic does not; the message names an alternative.
 NOT_THERE: dict[str, str] = {
     "sample_weight": "sample_weight is not supported here: every sample has the same weight. Leave "
-    "it out; to test single features with weights, call dhsic.test_features with sample_weight.",
+    "sample_weight out. To test single features with weights, call dhsic.test_features with "
+    "sample_weight.",
 }
 
 NOT_THERE |= dict.fromkeys(

@@ -46,8 +46,10 @@ WIDER, PLACES = 4, 64
 #: of the explained fractions, classes to numbers, for labels to be treated as classes.
 TOLD, AS_MUCH = 0.02, 0.5
 
-ALONE = "rank by HSIC alone, by Algorithm 1, before features were re-ranked"
-FALL = "decrease of HSIC with the ridge kernel without the feature, given the remaining features"
+ALONE = "rank by HSIC alone (Algorithm 1), before the joint re-ranking"
+FALL = (
+    "decrease of HSIC with the ridge kernel if the feature is removed from the remaining features"
+)
 
 
 def most_again(m: int) -> int:

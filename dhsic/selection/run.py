@@ -52,7 +52,7 @@ logger = logging.getLogger("dhsic")
 SCALED: dict[Scale, str] = {
     True: "and scaled to unit deviation",
     False: "not scaled",
-    PRESENCE: "and scaled to unit deviation (to less if most samples have the same value)",
+    PRESENCE: "and scaled to unit standard deviation (less if most samples have the same value)",
 }
 #: Group names that mean that a feature has no group, in lower case.
 NAMELESS = {"", "nan", "none", "na", "."}
@@ -323,7 +323,7 @@ class SelectionRun:
     @property
     def standardizes(self) -> Scale:
         """Scaling of features; the values must have been inspected."""
-        assert self.values is not None, "a run looks at the values before its first pass"
+        assert self.values is not None, "feature values are inspected before the first pass"
         return self.selector.scales(self.values)
 
     def with_state(self, name: str, value: object) -> Self:

@@ -42,7 +42,7 @@ from dhsic.validation import is_number, one_of, seed_of, such
 
 #: Tolerance in the number of copies.
 ROUNDING = 1e-9
-RATE = "false discovery rate among this and all better features, estimated from shadows"
+RATE = "estimated false discovery rate among this and all better features (from shadows)"
 ABOVE = "number of shadows, in all copies, that rank above the feature"
 
 
@@ -74,8 +74,8 @@ class Shadows(Stage):
         set_ += ["interactions"] if selector.interactions and not is_default else []
         for name in set_:
             raise InputError(
-                f"control={selector.control!r} cannot be combined with {name}=, which does not "
-                "support shadows; leave one of them out."
+                f"control={selector.control!r} cannot be combined with {name}=, because {name}= "
+                "does not support shadows. Leave one of them out."
             )
 
     def cost(self, run: SelectionRun) -> StageCost:
@@ -88,8 +88,8 @@ class Shadows(Stage):
         if selector.label_kernel == SELF or run.groups is not None:
             what = "groups" if run.groups is not None else "label_kernel='self'"
             raise InputError(
-                f"control='shadow' compares single features with permuted copies, so it does not "
-                f"support {what}; leave one of them out."
+                "control='shadow' compares single features with permuted copies, so it does not "
+                f"support {what}. Leave one of them out."
             )
         run.check_sizes()
         source = ShadowedSource(

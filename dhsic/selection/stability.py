@@ -117,7 +117,7 @@ class Stability(Stage):
     constraints: ClassVar = {
         "stability": such(
             lambda n: is_count(n, 0) and n != 1,
-            "the number of halves of the samples to select from, such as 50, or 0 for none.",
+            "the number of random halves of the samples, such as 50, or 0 for none.",
         ),
         "stability_threshold": such(
             lambda part: part is None or (is_number(part) and 0.5 < float(part) <= 1),
@@ -149,8 +149,9 @@ class Stability(Stage):
                 part.selector.labels(part)
             except InputError as error:
                 raise InputError(
-                    f"stability={int(run.selector.stability)} selects from halves of the samples, "
-                    f"{part.n_samples} of {run.n_samples}, which is not possible: {error}"
+                    f"stability={int(run.selector.stability)} needs selections from halves of the "
+                    f"samples ({part.n_samples} of {run.n_samples}), but this is not possible: "
+                    f"{error}"
                 ) from error
 
     def parts(self, run: SelectionRun) -> Iterator[SelectionRun]:
@@ -178,7 +179,7 @@ class Stability(Stage):
             stable = part >= threshold - ROUNDING
             columns["stable"] = (
                 stable,
-                f"whether at least a fraction {threshold:g} of the halves selects it",
+                f"whether at least a fraction {threshold:g} of the halves selects the feature",
             )
             varying = int((~outcome.scaling.constant).sum())
             p = varying if run.groups is None else run.n_candidates
@@ -200,8 +201,8 @@ class Stability(Stage):
             yield (
                 f"{about['n_stable']:,} features were selected in at least a fraction "
                 f"{about['stability_threshold']:g} of the halves. The expected number of false "
-                f"ones is at most {bounds[0]:.2g}, or {bounds[1]:.2g} if the fraction of halves "
-                "has an r-concave distribution."
+                f"features among them is at most {bounds[0]:.2g}, or {bounds[1]:.2g} if the "
+                "fraction of halves has an r-concave distribution."
             )
 
 

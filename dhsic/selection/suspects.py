@@ -221,7 +221,7 @@ def _nearly(read: _Features, bins: list[int], nearly: list[int]) -> Iterator[tup
         sentence = f"{read.subject(bins)} {divides} the labels into groups of smaller and larger"
         yield (
             bins,
-            f"{sentence} labels without an exception, like labels that were put into groups.",
+            f"{sentence} labels without exception, like a grouping of the labels.",
         )
     if nearly:
         has, copy = ("has", "a copy") if len(nearly) == 1 else ("have", "copies")
@@ -408,9 +408,9 @@ def _row_numbers(read: _Features) -> Iterator[tuple[list[int], str]]:
         one = len(which) == 1
         verb, these = ("looks", "a feature") if one else ("look", "features")
         sentence = (
-            f"{called}, among the best features, {verb} like row numbers or dates: by name, or "
-            "because the values count the samples, or increase or decrease from each sample to the "
-            "next. "
+            f"{called}, among the best features, {verb} like row numbers or dates: by their name, "
+            "or because values are consecutive numbers, or increase or decrease from each sample "
+            "to the next.  "
         )
         yield which, f"{sentence}Such {these} may only encode the order of the samples."
 

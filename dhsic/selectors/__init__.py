@@ -149,7 +149,7 @@ def select(
     if event is not None and (per_class or per_target):
         raise InputError(
             "event= belongs to one target of censored times, but per_target= and per_class= rank "
-            "features for several. Call select once for each, with its own event=."
+            "features for several targets. Call select once for each target, with its own event=."
         )
     if per_class:
         if per_target:
