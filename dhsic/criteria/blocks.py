@@ -409,8 +409,8 @@ def _permuted(
 ) -> float:
     """Log p-value of one feature with unit means M (R, G), from all or random permutations.
 
-    The p-value is the fraction of permutations whose combined p-value is at most the observed one.
-    `roots` (R, S) are the standard deviations of products.
+    The result is the fraction of permutations with a combined p-value of at most the observed
+    value. `roots` (R, S) are the standard deviations of products.
     """
     B = state.drawn if state.assigned is None else state.assigned
     assert B is not None, "there are few units"

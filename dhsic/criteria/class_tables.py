@@ -5,9 +5,9 @@ members with each value follow the multivariate hypergeometric distribution, and
 statistic. If the class and the feature are skewed, approximations by moments underestimate the
 tail. For example, with 60 cases among 2,000 samples and an allele of frequency 0.05, p-values of
 1e-4 occur 1.8 times as often as they should. So small p-values are replaced by the probability of
-all tables whose approximate p-value is at most the one observed. Larger p-values are computed from
-the skewness of the sum over the class. HSIC is the square of this sum, so both tails of the sum
-count, and they are different.
+all tables with an approximate p-value of at most the observed value. Larger p-values are computed
+from the skewness of the sum over the class. HSIC is the square of this sum, so both tails of the
+sum count, and they are different.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _log_choose(n: Float, k: Float) -> Float:
 def exact_log_p(table: ClassTable, log_p: float, law: Callable[[Float], Float]) -> float:
     """Compute the exact log p-value of a table.
 
-    It is the probability of all tables whose approximate p-value is at most the observed one.
+    It is the probability of all tables with an approximate p-value of at most the observed value.
     `log_p` is the approximate log p-value of the observed table. The function `law` computes
     approximate log p-values of other tables from their sums, (t, q).
     """
@@ -157,7 +157,7 @@ def _skewness(centred: Float, counts: Float, part: Float) -> Float:
 
 
 def _log_short_tail(z: Float, skewness: Float) -> Float:
-    """Log probability below -z of Pearson's distribution of type III, whose skewness is > 0."""
+    """Log probability below -z of Pearson's distribution of type III, for skewness > 0."""
     shape = np.square(2.0 / skewness)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(gammainc(shape, np.maximum(shape - z * np.sqrt(shape), 0.0))))

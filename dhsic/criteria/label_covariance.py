@@ -1,4 +1,4 @@
-r"""Correction of the test statistic for related samples, whose labels are residuals.
+r"""Correction of the test statistic for related samples; their labels are residuals.
 
 If samples are related, a test uses the residuals e of the target after prediction from relatives.
 The product of e with a feature has another variance than for exchangeable samples. The quotient of

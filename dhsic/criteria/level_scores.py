@@ -182,7 +182,7 @@ def shapes_of_levels(functions: Float, table: Float) -> Float:
 def _set_rare(
     state: Multiscale, log_p: Float, T: Float, moments: WidthMoments, counts: Float
 ) -> None:
-    """Replace p-values of variants with few carriers by those of `RareLaw`, in place."""
+    """Replace p-values of variants with few carriers, in place, using `RareLaw`."""
     padded = np.zeros((len(counts), 4))
     padded[:, : counts.shape[1]] = counts
     carriers = carriers_of(padded)

@@ -2,8 +2,8 @@
 
 Centroid, t, signal to noise and shrunken centroid compare class means. Each is HSIC_0 with the
 linear kernel, but with a different scaling of features and a different map of labels (JMLR 6.2 and
-6.5). The positive class is the one whose name is last in sorted order. Counts, means and variances
-of features within classes are products with class indicators.
+6.5). The positive class is the class with the last name in sorted order. Counts, means and
+variances of features within classes are products with class indicators.
 """
 
 from __future__ import annotations

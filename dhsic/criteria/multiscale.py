@@ -178,8 +178,8 @@ class Multiscale:
     def additive(self) -> Multiscale:
         """Return the state of a test of the dosage only, without dominance.
 
-        Use it for chromosomes of which some samples have only one copy, such as X in males. Only
-        samples with two copies can be heterozygous, so a test of dominance would detect sex.
+        Use it if some samples have only one copy of a chromosome, such as X in males. Only samples
+        with two copies can be heterozygous, so a test of dominance would detect sex.
         """
         return replace(self, levels=self.single)
 
@@ -409,7 +409,7 @@ def combined_scores(
     """Combine the p-values `log_p` (n, K, c) at all widths into one score per feature.
 
     T (n, K, c) is HSIC, and `moments` are its moments. `concentration` (c,) is the result of
-    `concentration_of`, by which the calibrations of `state.single` and `family` are interpolated.
+    `concentration_of`. It interpolates between the calibrations of `state.single` and `family`.
     `shape` (c,) is copied to the result.
     """
     n, K, c = log_p.shape

@@ -107,7 +107,7 @@ class NullOf:
 
     @staticmethod
     def of(C: Symmetric) -> NullOf:
-        """Compute the quantities of a matrix C whose rows sum to 0."""
+        """Compute the quantities of a matrix C; its rows must sum to 0."""
         m = len(C.diagonal)
         if m < FEWEST:
             raise InputError(

@@ -308,7 +308,7 @@ class Calibration:
         return Calibration(_ratios(weights, mu, gram, laws, shares, nu))
 
     def log_ratio(self, log_p: Float) -> Float:
-        """Logarithm of the factors by which p-values are multiplied to calibrate them, (c,)."""
+        """Logarithms of the factors that calibrate p-values, (c,)."""
         ratio = np.interp(log_p, np.log(GRID), self.ratios)
         fading = np.exp(np.minimum(log_p - np.log(GRID[0]), 0.0) / 4.0)
         return np.asarray(np.log(1.0 + (ratio - 1.0) * fading))

@@ -31,7 +31,7 @@ LEVELS = np.array([0.02, 0.01, 5e-3, 2e-3, 1e-3, 5e-4, 2e-4, 1e-4])
 
 
 def is_unbalanced(b: Float) -> bool:
-    """Whether a direction of the labels b (m,) has two values, one of which is rare."""
+    """Whether a direction of the labels b (m,) has a rare and a frequent value."""
     values = np.unique(b.round(12))
     skewness = np.mean(b**3) / np.mean(b**2) ** 1.5
     return bool(values.size == 2 and skewness**2 / b.size > LEAST_SKEWNESS)

@@ -14,9 +14,9 @@ feature and label are independent in the population that the weights represent, 
 b_s(i)`` have mean 0, however weights depend on features and labels. Their sum has the robust
 variance ``V = sum_i z_i z_i'`` (Huber, 1967; White, 1980; Binder, 1983). The law of HSIC is
 approximated by the law for random signs of the vectors z_i: its mean, variance and skewness are
-sums over samples. The tail is that of a ratio (`dhsic.criteria.rank_law`) whose degrees of freedom
-are the effective sample size ``(sum w)^2 / sum w^2`` (Kish, 1965), so multiplying all weights by a
-number changes nothing.
+sums over samples. The tail is computed for a ratio (`dhsic.criteria.rank_law`); its degrees of
+freedom are the effective sample size ``(sum w)^2 / sum w^2`` (Kish, 1965), so multiplying all
+weights by a number changes nothing.
 
 The robust variance is too small if rare values of a feature meet rare labels in no sample.
 Therefore the variance of products of skewed functions is mixed with the variance for independent

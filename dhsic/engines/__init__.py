@@ -80,7 +80,7 @@ class AbstractSplitEngine(AbstractEngine):
 
     @abstractmethod
     def columns(self, way: Any, known: Any, facts: FeatureStats) -> int:
-        """Number of columns by which A is multiplied (see `products`) to score features in one way.
+        """Number of columns to multiply by A (see `products`) to score features in one way.
 
         `way` is one of `ways`, `known` is the scoring problem or its state, and `facts` are about
         these features.

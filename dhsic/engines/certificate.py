@@ -87,8 +87,7 @@ def certified(
 def joining_row_errors(question: LowRankScoringProblem, check: Landmarks, X: Float) -> Float:
     """Contributions ``t_ij`` of n exact rows to the errors of joining features X (c, m): (n, c).
 
-    `check` are the n landmarks whose rows of K are exact. The kernel must be a product over
-    features.
+    `check` are the n landmarks with exact rows of K. The kernel must be a product over features.
     """
     rows, factor, sigma = check.samples, question.factor(0), question.sigma
     every = np.arange(rows.size)

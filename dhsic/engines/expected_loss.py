@@ -247,7 +247,7 @@ def supposed(part: float) -> Float:
     """Prior of the transition frequencies between bins, (bins, bins + 1).
 
     The last column is for features that leave: a fraction `part` of all. The others keep their
-    order, except for a fraction `FORGOTTEN`, whose rank changes at random.
+    order, except for a fraction `FORGOTTEN` with random new ranks.
     """
     edges = np.arange(BINS + 1) / BINS
     lower, upper = edges[:-1, None], edges[1:, None]

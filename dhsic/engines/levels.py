@@ -129,8 +129,8 @@ def gains_from_sums(U: Float, counts: Float, values: Float, state: RoundState) -
     With ``T_lk = K(S \ j) / K(S) - 1`` between levels l and k, 0 within a level, the gain is
     ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and independent of the diagonal of A. U (q, c,
     R + 1) has the sums ``1_l' Y'`` of the R directions Y of A; its last column is ``1_l' r``, where
-    r are the row sums of A minus those of its low-rank form. `counts` and `values` (q, c) are the
-    numbers of samples and the values of the levels.
+    r are the row sums of A minus the row sums of its low-rank form. `counts` and `values` (q, c)
+    are the numbers of samples and the values of the levels.
     """
     kernel, sigma, theta = state.kernel, state.sigma, state.A[0].theta
     gains = 2 * np.sum(kernel.factor(np.square(values), sigma) * U[..., -1], axis=0)

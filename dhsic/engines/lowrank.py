@@ -62,7 +62,7 @@ class SampledRows:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Sums over some samples, from which the gains of c features are computed.
+    """Sums over some samples, used to compute the gains of c features.
 
     `gains` (c,) is the linear part of gains. `along` contains the projections ``Y f``, (c, R), for
     each quadratic term, by its position in the expansion.

@@ -170,7 +170,7 @@ class AbstractEngines(ABC):
     def then(
         self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
     ) -> AbstractEngine:
-        """Engine for the next pass, over the features `open_` whose rank is undecided.
+        """Engine for the next pass, over the features `open_` with undecided rank.
 
         Gains and errors (d,) are known or estimated for all features; the n largest gains must be
         ranked. `caution` is a factor on error bounds; it is above 1 if a bound was too small

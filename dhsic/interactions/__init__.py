@@ -79,7 +79,7 @@ def find_pairs(
     n_pairs : int
         Maximum number of pairs to return.
     selection : Dataset, selector or sequence, optional
-        Features whose main effects are regressed out of the labels first: a result of
+        Main effects of these features are regressed out of the labels first: a result of
         `dhsic.select`, a fitted selector, or positions or names of features. Pairs of these
         features are tested too. Main effects of features that `filters` exclude are regressed out
         as well, with a warning.
@@ -145,13 +145,13 @@ def find_pairs(
         squares). ``beta`` and ``se`` are the coefficient of the product and its standard error in a
         regression with covariates and both main effects (`dhsic.pairs.effects`), for one real
         target or two classes (then ``beta`` is a log odds ratio) and ``functions=1``. With
-        `environment`, a column of this name replaces those of the second feature. Attributes give
-        the number of pairs, the p-value down to which all of them were searched (``reach``), how
-        many of the first pairs are certainly the best (``n_certain``), the share that is
+        `environment`, a column of this name replaces the columns of the second feature. Attributes
+        give the number of pairs, the p-value down to which all of them were searched (``reach``),
+        how many of the first pairs are certainly the best (``n_certain``), the share that is
         significant at family-wise level `alpha` (``threshold``), and the inflation of all shares
         relative to permuted labels (``inflation``), by which p-values are corrected
-        (``corrected_by``) if it is significant. With `screen`, ``n_features_screened`` features
-        and their pairs were scanned, of ``n_pairs_screened`` pairs.
+        (``corrected_by``) if it is significant. With `screen`, ``n_features_screened`` features and
+        their pairs were scanned, of ``n_pairs_screened`` pairs.
 
     Raises
     ------

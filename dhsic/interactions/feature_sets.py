@@ -1,4 +1,4 @@
-"""Sets of features whose pairs are tested: names, a file of names, positions or a mask."""
+"""Sets of features to test in pairs: names, a file of names, positions or a mask."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dhsic.validation import as_array
 
 
 def feature_sets(first: Any, second: Any, given: Labelled) -> tuple[Index | None, Index | None]:
-    """Positions of two sets of features whose pairs are tested; both None for all pairs.
+    """Positions of two sets of features to test in pairs; both are None for all pairs.
 
     Raises
     ------

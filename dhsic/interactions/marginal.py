@@ -67,7 +67,7 @@ def marginal_interactions(
     data, target
         As in `dhsic.find_pairs`. Several targets or classes are tested jointly.
     selection : Dataset, selector or sequence, optional
-        Features whose main effects are regressed out of labels and features first, as in
+        Main effects of these features are regressed out of labels and features first, as in
         `dhsic.find_pairs`. Pass the features that act alone.
     first : sequence, optional
         Names or positions of the features that are tested; default: all.

@@ -133,7 +133,7 @@ class Selector(Method, metaclass=RenamingMeta):
         return self
 
     def open_data(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
-        """Open X as a source; `options` are those of `dhsic.open_source`."""
+        """Open X as a source; `options` are the options of `dhsic.open_source`."""
         source = open_source(X, sample_dim=sample_dim, **options)
         source.check_names()
         release_pages()

@@ -8,8 +8,9 @@ where K (m, m) is the kernel matrix and alpha (m,) are dual coefficients. A roun
 features with the smallest effect on ``1/2 alpha' (K o y y') alpha``, which decreases least without
 them (eq. 31; the paper writes the nu form). This term is ``<W, K>`` with ``W = beta beta' / 2`` and
 ``beta = alpha o y``: HSIC with a conformal kernel. So each round trains a machine on the remaining
-features, which determines W, and the scoring engines are those of HSIC. With more than two classes
-there is one machine for each class against all others, and W is the sum over the machines.
+features, which determines W. Features are scored by the same engines as for HSIC. With more than
+two classes there is one machine for each class against all others, and W is the sum over the
+machines.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@ r"""FeatureWeighting: weights that maximise HSIC with a concave zero norm (JMLR 
 
 See also ICML appendix 5. Use this method for a sparse set of weights rather than a ranking: the
 number of nonzero weights is controlled by the penalty lambda. The method takes some hundred passes,
-and the papers found its rankings inferior to those of backward elimination.
+and the papers found its rankings inferior to backward elimination.
 
 The problem
 

@@ -155,7 +155,7 @@ class PairSet:
 
 
 def sampled_features(features: Index, seed: int, most: int, n_runs: int) -> Index:
-    """Features whose pairs are tested with permuted labels, at most about `most`.
+    """Features for tests of pairs with permuted labels, at most about `most`.
 
     If there are more features, they are sampled as `n_runs` random ranges of neighbouring features.
     """

@@ -107,7 +107,7 @@ class FunctionRun:
 
     @classmethod
     def of_values(cls, X: Array, functions: int) -> FunctionRun:
-        """Compute the functions for feature values (c, m), none of which is missing."""
+        """Compute the functions for feature values (c, m) without missing values."""
         return cls(np.arange(len(X)), functions_of(X, None, functions))
 
     @classmethod

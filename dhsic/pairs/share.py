@@ -193,7 +193,7 @@ class Labels:
         return np.asarray(np.maximum(log_tail, -690.0))
 
     def share_at(self, p: float) -> float:
-        """Share of variance whose p-value is p."""
+        """Share of variance that has the p-value p."""
         (t, n_minus_t), p = self.degrees, min(p, 1.0)
         if self.functions > 1 and p < 1.0:
             p = -np.expm1(np.log1p(-p) / BLOCKS)
@@ -424,7 +424,7 @@ def share_given_squares(x: Float, w: Float, labels: Labels, gaps: Mask | None = 
 
 
 def deflated(share: Any, by: float) -> Float:
-    """Return shares whose deviance ``-log(1 - share)`` is divided by the factor `by`."""
+    """Return shares after division of their deviance ``-log(1 - share)`` by the factor `by`."""
     with np.errstate(divide="ignore"):  # a share of 1 stays 1
         return np.asarray(-np.expm1(np.log1p(-np.asarray(share, dtype=np.float64)) / by))
 

@@ -425,8 +425,8 @@ class PermutationResult:
 class Largest(AbstractPass):
     """Pass that returns the largest share of each permutation of the labels, for each tile.
 
-    The result is a `PermutationResult`. If `reach` is set, it also counts the pairs whose share
-    with the observed labels is at least `reach`, and how many of these pairs a screen would miss.
+    The result is a `PermutationResult`. If `reach` is set, it also counts the pairs with a share of
+    at least `reach` with the observed labels, and how many of these pairs a screen would miss.
     """
 
     labels: Labels
@@ -470,7 +470,7 @@ class Largest(AbstractPass):
         )
 
     def _at_once(self, m: int) -> int:
-        """Maximum number of pairs whose products are in memory together."""
+        """Maximum number of pairs with products in memory at the same time."""
         return max(1, PERMUTED_ENTRIES // max(m, int(self.columns.shape[1])))
 
     def _lost(self, left: Side, right: Side, narrow: Labels, reaches: Array) -> int:

@@ -227,7 +227,7 @@ def square_cost(m: int) -> Cost:
 
 
 class AbstractSum(AbstractPass):
-    """A pass whose results are added up pairwise, along a tree (`dhsic.runtime.tree_reduce`)."""
+    """Pass with results that are added in a tree (`dhsic.runtime.tree_reduce`)."""
 
     def add(self, left: Any, right: Any) -> Any:
         """Return the sum of two results; the left one may be overwritten."""
@@ -348,7 +348,7 @@ class Sum(AbstractSum):
 
 
 class AbstractByTile(AbstractPass):
-    """A pass that computes an array per feature, tile by tile."""
+    """Pass that computes an array per feature, tile by tile."""
 
     @abstractmethod
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Array]]:

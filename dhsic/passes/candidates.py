@@ -1,7 +1,7 @@
 """Candidates for removal or addition: single features, or groups of features.
 
-Features are scored by progressive refinement: first all of them, then those whose rank is still
-undecided; `dhsic.engines.refine` chooses the engines. After a low-rank round in which K is known,
+Features are scored by progressive refinement: first all of them, then the features with undecided
+rank; `dhsic.engines.refine` chooses the engines. After a low-rank round in which K is known,
 `Threshold` scores exactly those features that an approximation error could move across the removal
 threshold. Even of a million features, only few are so close to the threshold. The round therefore
 costs little more than a low-rank round. The result is the same as with the exact engine, except for

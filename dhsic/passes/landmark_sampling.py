@@ -70,7 +70,7 @@ def check_number(m: int) -> int:
 
 
 def turning_rows(m: int, seed: int) -> Index:
-    """Indices of the samples whose kernel rows measure the drift between rounds, ascending.
+    """Indices of samples used to measure the drift of kernel rows between rounds, ascending.
 
     These samples are check rows of every `LandmarkSet` with this seed.
     """
@@ -99,7 +99,7 @@ def sample_size(m: int) -> int:
 class Sample:
     """Random sample of features.
 
-    Every feature has a random number. The sample contains the features whose number is below a
+    Every feature has a random number. The sample contains the features with a number below a
     threshold. The threshold doubles when half of the features have left, so the sample depends only
     on the seed and the surviving features S.
     """

@@ -202,7 +202,7 @@ class ScoreReuse:
             self._form = FirstOrderForm.of(question, self._buffer.array("B_u", (m, m), np.float32))
 
     def resume(self, question: ScoringProblem, S: Index) -> None:
-        """Recompute B of the round whose gains are stored; S are the features of that round."""
+        """Recompute B of the round with stored gains; S are the features of that round."""
         self.keep(question, S, self._gains)
 
     def arrays(self) -> dict[str, Array]:
@@ -214,7 +214,7 @@ class ScoreReuse:
         self._gains = np.asarray(arrays.get(GAINS_KEPT, np.empty(0)))
 
     def kept_in(self, history: History) -> int | None:
-        """Index of the round whose gains a resumed run reuses; None if there is none."""
+        """Index of the round with gains that a resumed run reuses; None if there is none."""
         if not self._gains.size:
             return None
         return max(i for i, record in enumerate(history) if not is_lazy(record))

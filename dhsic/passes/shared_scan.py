@@ -2,10 +2,10 @@
 
 Runs over the same data, for example one per target or bandwidth, request the same blocks at about
 the same time. Each run is a thread, independent of the others. Its runtime is a `RunProxy`, which
-submits requests to a `ScanCoordinator` and waits. When all active runs wait, passes whose jobs read
-the same blocks are merged into one, which reads each block once (`run_together`); other requests
-are executed one by one. The results of a run are bit for bit the same as if it ran alone: it has
-its own pass over its own features in the same jobs, and results are added along the same tree.
+submits requests to a `ScanCoordinator` and waits. When all active runs wait, passes over the same
+blocks are merged into one, which reads each block once (`run_together`); other requests are
+executed one by one. The results of a run are bit for bit the same as if it ran alone: it has its
+own pass over its own features in the same jobs, and results are added along the same tree.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class PendingPass(PendingRequest):
 
 
 def distinct(asked: Sequence[PendingPass]) -> list[list[PendingPass]]:
-    """Group requests whose passes are equal.
+    """Group requests with equal passes.
 
     All requests read the same blocks. In a group they also have the same features.
     """

@@ -110,8 +110,8 @@ class Renewal:
 class AbstractReadingStep(AbstractStep):
     """Step that reads features by a pass, and changes slices by the sum of its results.
 
-    Afterwards slices apply the function `then`, if it is given. A slice returns the part of it that
-    contains the landmarks, and the sums that `then` returns.
+    Afterwards slices apply the function `then`, if it is given. The results of a slice are its
+    landmarks, and the sums that `then` returns.
     """
 
     then: SliceWork | None = None
@@ -211,7 +211,7 @@ def itself(known: Slice, _: None) -> Slice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forms:
-    """Low-rank form of ``A = W o K`` in a round, from which slices compute the engine state."""
+    """Low-rank form of ``A = W o K`` in a round, used by slices to compute the engine state."""
 
     held: HeldForms  # A of each base matrix
     norms: Mapping[int, float]  # ||A||_F of each base matrix
@@ -232,7 +232,7 @@ class Forms:
 
     @property
     def scale(self) -> float:
-        """Number by which the entries of A are divided: the largest norm of A over m."""
+        """Divisor of the entries of A: the largest norm of A over m."""
         return max(self.norms.values(), default=0.0) / self.held.n_samples or 1.0
 
 

@@ -385,7 +385,7 @@ class Map:
 
 
 def unstable(what: str, error: Exception) -> ClusterError:
-    """Return the error for a task whose result was lost `ATTEMPTS` times."""
+    """Return the error for a task that lost its result `ATTEMPTS` times."""
     return ClusterError(
         f"{what} was lost {ATTEMPTS} times ({error}). The cluster is not stable: check its logs, "
         "then resume from the checkpoint."

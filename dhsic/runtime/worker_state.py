@@ -217,7 +217,7 @@ class PartitionedState(SiteValues):
 
 
 class AbstractPartitionedMap(Map):
-    """Map over the shares of sites whose stored values stay on workers."""
+    """Map over shares of sites; their stored values stay on workers."""
 
     def __init__(self, *given: Any, held: PartitionedState) -> None:
         super().__init__(*given)
@@ -408,7 +408,7 @@ class QueryMap(AbstractPartitionedMap):
 
 
 class GatherMap(QueryMap):
-    """Query whose large answers remain in files that workers wrote."""
+    """Query with large answers, which remain in files that workers wrote."""
 
     def __init__(self, *given: Any, held: PartitionedState) -> None:
         super().__init__(*given, held=held)
@@ -421,7 +421,7 @@ class GatherMap(QueryMap):
         return found
 
     def _tidy(self) -> None:
-        """Remove result files of copies whose answers were not used."""
+        """Remove result files of task copies with unused answers."""
         for path in self._of_copies():
             if str(path) not in self._left:
                 path.unlink(missing_ok=True)

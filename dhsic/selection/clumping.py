@@ -90,7 +90,7 @@ class Clumping(Stage):
 
 
 def clumped(order: Order, data: AbstractReader, n: int, most: float) -> Order:
-    """Return an order whose best n features have squared correlations of at most `most`.
+    """Reorder features so that the best n have squared correlations of at most `most`.
 
     `data` is a reader that knows the scaling of features. `Order.extra` gets ``clumped_by`` (d,):
     for each skipped feature, the position of the best kept feature that it correlates with.

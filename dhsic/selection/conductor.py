@@ -28,7 +28,7 @@ def execute(run: SelectionRun) -> Outcome:
 
 
 def outcome_of(run: SelectionRun, needed: MemoryEstimate, budget: int | None) -> Outcome:
-    """Execute a run whose value kind is known.
+    """Execute a run after inspection of its feature values.
 
     `needed` and `budget` are the results of `promised`.
     """

@@ -256,8 +256,8 @@ class Scores:
     def chosen(self, rule: str) -> int:
         """Number of features that `rule` chooses: the one with the best mean score.
 
-        The one-standard-error rule chooses the smallest number of features whose mean score is
-        within one standard error of the best.
+        The one-standard-error rule chooses the smallest number of features with a mean score within
+        one standard error of the best.
         """
         mean, k = self.scores.mean(axis=0), len(self.scores)
         best = int(np.argmax(mean))
@@ -296,7 +296,7 @@ def _labels(run: SelectionRun) -> Array:
 
 
 def _are_scores(run: SelectionRun) -> bool:
-    """Whether the labels of a run are one target whose label kernel uses rank scores."""
+    """Whether the labels are a single target with a label kernel on rank scores."""
     y = _labels(run)
     return y.ndim == 1 and _kernel_of(y, run.selector.label_kernel) in SCORE_KERNELS
 

@@ -48,7 +48,7 @@ def warn_of_missing(
     n_missing : (n,)
         Number of missing values of each feature.
     test : MissingnessTest or None
-        Test for the labels of the run, by which features on Y are tested again, in males. If None,
+        Test for the labels of the run; it tests features on Y again, in males. If None,
         features on Y are not tested.
     """
     source = run.source

@@ -50,8 +50,8 @@ def result_of_many(
 ) -> xr.Dataset:
     """Run each selector on its target over the same data, and join results along `dim`.
 
-    `selectors` and `targets` have the same keys, the names of the runs. `options` are those of
-    `Request.of`.
+    `selectors` and `targets` have the same keys, the names of the runs. `options` are the options
+    of `Request.of`.
     """
     requests: dict[str, Request] = {}
     if is_table(data) or hasattr(data, "columns"):  # targets of other runs are not features
@@ -113,7 +113,7 @@ def numbered(selector: Method, dim: str, number: int) -> Method:
 
 
 def targets_of(target: Any, data: Any) -> dict[str, Any]:
-    """Split a target with several columns into targets by name, each of which can be fitted alone.
+    """Split a target with several columns into targets by name, which can be fitted one by one.
 
     Parameters
     ----------

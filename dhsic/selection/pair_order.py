@@ -69,8 +69,8 @@ def with_pairs(
     """Scan pairs, and move features of significant pairs up; return order and pair table.
 
     `Order.extra` of the new order gets a column ``pair_with`` (d,), the partner of each feature.
-    The table gets a column ``lead``, which marks the significant pairs whose features were moved.
-    The table is None if no pair is scanned.
+    The table gets a column ``lead``; it marks the significant pairs that moved their features. The
+    table is None if no pair is scanned.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def _columns(run: SelectionRun) -> Float:
 
 
 def _main_effects(run: SelectionRun, best: Index, p: Float | None) -> Index:
-    """Select the features whose main effects are regressed out; return positions, ascending.
+    """Select features to regress out their main effects; return positions, ascending.
 
     These are the individually significant features, or the best features if p-values `p` (d,) are
     unknown. `best` are all features that vary, the best first.

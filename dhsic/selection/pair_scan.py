@@ -183,7 +183,7 @@ def _too_many(d: int, flops: float) -> str:
 def pair_test(run: SelectionRun, name: str = "pairs", **parameters: Any) -> PairTest:
     """Create the pair test of a scan, with the options of the run and further `parameters`.
 
-    The checkpoint of the test is stored beside that of the run, with the suffix `name`.
+    The checkpoint of the test is stored beside the checkpoint of the run, with the suffix `name`.
     """
     selector = run.selector
     checkpoint = None if selector.checkpoint is None else f"{selector.checkpoint}.{name}"
@@ -222,7 +222,7 @@ def default_tests(run: SelectionRun) -> list[PairTest]:
 
 
 def n_main_effects(run: SelectionRun) -> int:
-    """Number of best features whose main effects are regressed out before pairs are tested.
+    """Number of main effects of best features to regress out before pairs are tested.
 
     This applies to ``interactions="best"`` and ``"all"``.
     """
@@ -230,7 +230,7 @@ def n_main_effects(run: SelectionRun) -> int:
 
 
 def n_scanned(run: SelectionRun, t: int) -> int:
-    """Number of the best features whose pairs are scanned, for labels with t columns."""
+    """Number of best features to scan in pairs, for labels with t columns."""
     d = run.source.n_features
     if run.selector.interactions == "all":
         return d

@@ -207,7 +207,7 @@ class Method(ABC):
 
     @abstractmethod
     def open_data(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
-        """Open X as a source; `options` are those of `dhsic.open_source`."""
+        """Open X as a source; `options` are the options of `dhsic.open_source`."""
 
     @abstractmethod
     def check(self) -> None:

@@ -1,13 +1,13 @@
 r"""Move features with a non-monotone effect to the front of the order of a selection.
 
 Elimination by HSIC of all features together, and ridge regression on linear terms, miss features
-whose effect is a parabola or a wave. The marginal test (`dhsic.selection.marginal`) finds them. Two
-alternative orders with such features in front are tried:
+with an effect like a parabola or a wave. The marginal test (`dhsic.selection.marginal`) finds them.
+Two alternative orders with such features in front are tried:
 
 - *Missed features.* Linear terms of the first features of the order are regressed out of the
   labels, and candidates (the features with the smallest marginal p-values) are tested again. A
   candidate moves to the front if it is significant among all features, or if its p-value is smaller
-  than that of every feature it would overtake.
+  than the p-value of every feature it would overtake.
 - *Forward steps.* An additive model starts empty. In each step, the candidate with the smallest
   p-value enters the model, with its leading functions of ranks, and the others are tested on the
   residual labels. Steps continue while the expected number of features that have such a small
@@ -162,7 +162,7 @@ class Candidates:
 
 @dataclass(frozen=True, eq=False)
 class ConditionalTest:
-    """Independence test of candidates on labels from which other features were regressed out.
+    """Independence test of candidates on residual labels, after regression on other features.
 
     It gives all kernel widths the same weight, whereas the marginal test favours linear effects.
     """

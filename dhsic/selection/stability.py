@@ -141,7 +141,7 @@ class Stability(Stage):
         return StageCost(note=f"{halves} are not included")
 
     def check(self, run: SelectionRun) -> None:
-        """Reject a run whose halves have too few samples, or labels that cannot be used alone."""
+        """Reject a run if halves have too few samples, or labels that cannot be used alone."""
         run.selector.labels(run)  # errors that are not due to halves
         for part in self.parts(run):
             try:

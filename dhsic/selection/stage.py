@@ -102,7 +102,7 @@ class Stage:
         return run
 
     def parts(self, run: SelectionRun) -> Iterator[SelectionRun]:
-        """Yield further runs, whose outcomes are passed to `after`.
+        """Yield further runs; their outcomes are passed to `after`.
 
         These are runs on a part of the samples (`SelectionRun.part`), or on all samples with other
         labels (``replace(run.part(np.arange(run.n_samples), place), y=...)``). No `before` or

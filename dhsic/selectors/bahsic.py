@@ -103,8 +103,8 @@ class BAHSIC(Estimator, bahsic.BAHSIC):
     runtime : {"auto", "threads", "dask"} or runtime object
         Where tasks run; ``"auto"`` uses the active Dask client if there is one.
     memory_limit : int, optional
-        Largest memory estimate, in bytes, with which a run may start; by default the memory of the
-        machine.
+        Memory limit in bytes: a run with a larger memory estimate does not start. By default it is
+        the memory of the machine.
 
     Other Parameters
     ----------------

@@ -63,7 +63,7 @@ class Estimator(Transformer, Selector):
             that may be censored: a structured array with a boolean field (the event was observed)
             and a number, as in scikit-survival; or times, with `event`.
         covariates : (m, q) array, str or list of str, optional
-            Covariates, such as age, sex and principal components, whose linear effect is regressed
+            Covariates, such as age, sex and principal components. Their linear effect is regressed
             out of the labels. Real labels are replaced by the residuals of a regression on the
             covariates. Names of samples, id columns and names of variables work as in `y`; text is
             treated as groups.
@@ -78,7 +78,7 @@ class Estimator(Transformer, Selector):
         missing_code : int, sequence of int, None or "auto"
             Numbers that mean missing, as in `dhsic.open_source`.
         pass_only : bool
-            Exclude variants whose FILTER is not PASS, as in `dhsic.open_source`.
+            Exclude variants with a FILTER other than PASS, as in `dhsic.open_source`.
         filters : dhsic.Filters, optional
             Filters of samples and features. `y` has one row per sample of X, or names the samples
             that remain.

@@ -98,7 +98,7 @@ class TraitPlan:
         return self.n_causal + 2 * self.n_pairs
 
     def check_room(self, n_variants: int) -> None:
-        """Reject too few variants, with which causal variants would be too close together."""
+        """Reject too few variants; causal variants would be too close together."""
         least = max(1, 8 * self.n_sites)
         if n_variants < least:
             raise InputError(
