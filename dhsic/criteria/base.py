@@ -54,7 +54,7 @@ class CriterionScores:
         return self.score if self.key is None else self.key
 
     def extra_results(self, criterion: AbstractCriterion) -> Mapping[str, tuple[Array, str]]:
-        """Results for each feature besides the score: values and a description, by name."""
+        """Results per feature in addition to the score: values and a description, by name."""
         if self.statistic is None:
             return self.others
         return {"statistic": (self.statistic, criterion.signed), **self.others}
@@ -129,7 +129,7 @@ class AbstractCriterion(ABC):
 
     @abstractmethod
     def directions(self, state: Any) -> Float:
-        """Vectors (m, k), the label directions, that features are multiplied by."""
+        """Label directions: vectors (m, k) that features are multiplied by."""
 
     @abstractmethod
     def columns(self, state: Any, features: Features, place: slice) -> Float:

@@ -55,7 +55,7 @@ def family_of(eigenvalues: Float, state: Multiscale) -> WidthFamily:
 
 
 def scores_of_category(state: Multiscale, codes: Index) -> FeatureScores:
-    """Scores of one categorical feature, as arrays (1,).
+    """Scores of one categorical feature, in arrays of shape (1,).
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ def exchangeable_sums(U: Float, counts: Float, values: Float, ratios: Float) -> 
 
 
 def _explained(unit: Float, columns: Float, Q: Float) -> Float:
-    """Fraction of the variance of each column of `unit` that `columns` explain beyond Q, (S,).
+    """Fraction of the variance of each column of `unit` explained by `columns` but not Q, (S,).
 
     Columns of `unit` (m, S) have norm 1; `columns` is (m, n).
     """

@@ -267,7 +267,7 @@ class Multiscale:
 
     @cached_property
     def untied(self) -> PatternSums:
-        """Sums over the kernel matrix of a feature without ties, at n widths, (1, n, ...)."""
+        """Sums over the kernel matrix of a feature without ties, for n widths."""
         edges = np.linspace(0, self.n_samples, min(self.n_samples, MOST_UNTIED) + 1).astype(int)
         functions, counts = self.functions_between(edges[None])
         return PatternSums.of(functions, counts, self.ranks.weights)
@@ -346,7 +346,7 @@ class FeatureScores:
         return FeatureScores(*(np.zeros(c) for _ in range(4)))
 
     def put(self, which: Index, other: FeatureScores) -> None:
-        """Set the scores of the features at the positions `which` to those in `other`."""
+        """Replace the scores of the features at the positions `which` by the scores in `other`."""
         for name in ("log_p", "hsic", "width", "shape"):
             getattr(self, name)[which] = getattr(other, name)
 

@@ -232,7 +232,7 @@ def send(
 
 
 def _forget(client: Client) -> None:
-    """Remove the oldest ended drivers from the scheduler: their names, tasks and events."""
+    """Remove the names, tasks and events of the oldest ended drivers from the scheduler."""
     names = [name for name in client.list_datasets() if NAMES.fullmatch(str(name))]
     if len(names) < REMEMBERED:
         return
@@ -376,7 +376,7 @@ def _answers(client: Client, path: str, sign: str) -> dict[str, tuple[str, str]]
 def answer(path: str, sign: str) -> tuple[str, str]:
     """Copy the test file of `_check_reach` on a worker.
 
-    Returns the name of the copy, and an error message, "" without an error.
+    Returns the name of the copy, and an error message; "" if there is no error.
     """
     name = f"{sign}/{secrets.token_hex(8)}"
     try:

@@ -162,7 +162,7 @@ class Folder:
 
     @property
     def stop_wanted(self) -> bool:
-        """Whether a user asked the run to stop."""
+        """Whether a user requested a stop of the run."""
         return self.store.has(STOP)
 
     def want_stop(self, *, wanted: bool = True) -> None:

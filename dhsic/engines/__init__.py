@@ -31,7 +31,7 @@ class AbstractEngine(ABC):
 
     @property
     def is_final(self) -> bool:
-        """Whether the gains of this engine are final, and need not be refined."""
+        """Whether the gains of this engine are final, so that no refinement is needed."""
         return True
 
     @abstractmethod

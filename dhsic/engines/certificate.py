@@ -181,7 +181,7 @@ def wrong(gains: Float, n: float, deviations: Float) -> Float:
 
 
 def _crossing(gains: Float, threshold: float, deviations: Float) -> tuple[Index, Float]:
-    """Positions of gains that an error could move across the threshold, and the probabilities."""
+    """Positions of gains near the threshold, and their probabilities to cross it by an error."""
     crossings = []
     for batch in slices(len(gains), AT_A_TIME):
         away, deviation = np.abs(gains[batch] - threshold), deviations[batch]

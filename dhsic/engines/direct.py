@@ -165,7 +165,7 @@ class Inverse(AbstractEngine):
         return "inverse" if self.joining is None else "exact"
 
     def prepare(self, question: ScoringProblem) -> InverseState:
-        """Invert ``M = K + lambda I`` on the range of K; if features join, on the whole space."""
+        """Invert ``M = K + lambda I`` on the range of K, or everywhere if features are added."""
         if self.joining is None:
             inverse, penalty = question.resolvent.inverse, question.resolvent.penalty
         else:

@@ -57,7 +57,7 @@ Known = ScoringProblem | RoundState
 
 @dataclass(frozen=True)
 class ExactScoring(AbstractSplitEngine):
-    """Engine with errors of about 1e-12 of typical gains by chance, in float64.
+    """Exact engine in float64: its errors are about 1e-12 of typical gains by chance.
 
     `scored_by` is the kernel's attribute with the same name.
     """

@@ -76,7 +76,7 @@ BINS_KEPT, NUMBERS_KEPT = "standing", "survival"
 
 
 class ExpectedLoss:
-    """Expected number of lost features in a run, and the number that each round may add."""
+    """Expected number of lost features in a run, and the allowed number per round."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class ExpectedLoss:
     def _missed(self, k: int, size: int, n: int) -> Float:
         """Probability that a wrongly removed feature would have survived k more rounds, (bins,).
 
-        There is one probability for each bin of ranks in which the feature may belong. This round
+        There is one probability for each bin of ranks that the feature may belong to. This round
         removes n of `size` features.
         """
         moves = np.mean(self._foreseen(size, n), axis=0)

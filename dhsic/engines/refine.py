@@ -40,7 +40,7 @@ def tie_width(gains: Float) -> float:
 
 
 def undecided(gains: Float, errors: Float, n: int) -> Mask:
-    """Mask (d,) of features that may or may not be among the n largest, given error bounds.
+    """Mask (d,) of features with undecided rank: error bounds allow it above or below rank n.
 
     `gains` and `errors` are (d,); an error bounds the difference from the exact gain.
     """

@@ -169,7 +169,7 @@ class MixedModel:
 
     @classmethod
     def of(cls, K: Float, U: Float, Q: Float) -> MixedModel:
-        """Fit the model to label columns U (m, t), with Q regressed out of them and of K."""
+        """Fit the model to label columns U (m, t); Q has been regressed out of U and K."""
         values, vectors = eigh(K, driver="evd", check_finite=False)
         values = np.maximum(values, 0.0) / float(values.mean())
         vectors -= Q @ (Q.T @ vectors)

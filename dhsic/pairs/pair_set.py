@@ -54,7 +54,7 @@ class PairSet:
 
     @classmethod
     def between(cls, first: Index, second: Index) -> PairSet:
-        """Create the set of pairs of a feature of `first` with one of `second`."""
+        """Create the set of pairs of a feature of `first` and a feature of `second`."""
         both = np.intersect1d(first, second)
         only_first, only_second = np.setdiff1d(first, both), np.setdiff1d(second, both)
         crosses = ((only_first, second), (both, only_second))
@@ -89,7 +89,7 @@ class PairSet:
     def sampled(self, seed: int, most: int, n_runs: int) -> PairSet:
         """Sample the pairs that are tested with permuted labels.
 
-        There are at most about ``most (most - 1) / 2`` of them, within `n_runs` random ranges of
+        There are at most about ``most (most - 1) / 2`` such pairs, within `n_runs` random ranges of
         neighbouring features. Pairs with the partners of `PairSet.of_all` are not included.
         """
         if self.alone is not None:

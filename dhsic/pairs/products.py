@@ -147,7 +147,7 @@ def functions_of(raw: Array, mask: Mask | None, functions: int) -> Array:
 def product_shares(
     left: FunctionRun, right: FunctionRun, at: Index, labels: Labels, others: Array | None = None
 ) -> tuple[Float, Float]:
-    """Shares (n, 1 + B) of pairs for the labels and B permutations; and linkage (n,) of pairs.
+    """Shares of pairs for the labels and B permutations, (n, 1 + B), and linkage of pairs, (n,).
 
     Parameters
     ----------

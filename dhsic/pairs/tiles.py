@@ -257,7 +257,7 @@ class Strip:
     is_square: bool
 
     def skipped(self, width: int) -> Array:
-        """Mask (c, width) of the entries that are not counted: on or below the tile's diagonal."""
+        """Mask (c, width) of uncounted entries, which are on or below the tile's diagonal."""
         below: Array = np.arange(self.rows.start, self.rows.stop)[:, None] >= np.arange(width)
         return below
 

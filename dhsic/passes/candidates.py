@@ -397,7 +397,7 @@ class ScoreGroups(AbstractPass):
         return np.array(order, dtype=np.int64), np.array([gains[group] for group in order])
 
     def _statistics(self, blocks: Iterator[Tile], m: int) -> Iterator[tuple[int, Float]]:
-        """Yield every group with its statistic, as soon as its last feature has been read."""
+        """Yield each group and its statistic once all features of the group have been read."""
         open_: dict[int, Float] = {}
         n_unread = self.sizes.copy()
         for tile in split_tiles(blocks, 2 * TILE):

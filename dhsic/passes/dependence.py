@@ -138,7 +138,7 @@ class AbstractRoundDependence(ABC):
 
 
 class SourceDependence(AbstractRoundDependence):
-    """Implementation of `dhsic.algorithms.bahsic.Dependence` for the features of a source."""
+    """HSIC for backward elimination (`dhsic.algorithms.bahsic.Dependence`), from a source."""
 
     def __init__(
         self,
@@ -229,7 +229,7 @@ class SourceDependence(AbstractRoundDependence):
 
 
 class SourceForward(AbstractRoundDependence):
-    """Implementation of `dhsic.algorithms.fohsic.ForwardDependence` for a source of features."""
+    """HSIC for forward selection (`dhsic.algorithms.fohsic.ForwardDependence`), from a source."""
 
     def __init__(
         self,

@@ -233,7 +233,7 @@ def _present(tile: Tile) -> tuple[Float, Mask, Array]:
 
 
 def _known(n: Array, beta: Float, error: Float, degrees: Float) -> Array:
-    """Result of a pass, (c, `COLUMNS`); NaN where the effect cannot be estimated.
+    """Assemble the result of a pass, (c, `COLUMNS`); NaN where an effect cannot be estimated.
 
     n are the numbers of samples, `beta` the coefficients, `error` their standard errors, and
     `degrees` the degrees of freedom, (c,) each.

@@ -60,7 +60,7 @@ class LandmarkSet:
 
     @property
     def is_everyone(self) -> bool:
-        """Whether every sample is a landmark, so that K is known."""
+        """Whether every sample is a landmark, so that the kernel matrix K is known."""
         return len(self.rows) == self.n_samples
 
 

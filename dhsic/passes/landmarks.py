@@ -136,7 +136,7 @@ class LandmarkSum(AbstractFeatureSum):
         return max(self.ask(longest, None), default=0.0)
 
     def bandwidth_stats(self, kernel: AbstractKernel, W: LowRankSymmetric) -> BandwidthStats:
-        """Distances among landmarks, and HSIC as a function of sigma, for bandwidth policies."""
+        """Distances among landmarks, and HSIC by sigma, which bandwidth policies use."""
         block = self.block
         among = Landmarks(block.inner, block.norms, np.arange(len(block.norms)))
         return LandmarkStats(lambda: among, lambda sigma: self.question(kernel, sigma, W).hsic)
@@ -192,7 +192,7 @@ class LandmarkSum(AbstractFeatureSum):
         return cast("Sums", sums)
 
     def say(self, function: SliceWork, state: Any) -> Sums:
-        """Apply a function to all slices without changing them; return the total of its sums."""
+        """Apply a function to all slices, but do not change them; return the total of its sums."""
         work = SliceStep(function, renews=False)
         _, sums = self.data.update(self._here, work, self._sites(), state)
         return cast("Sums", sums)
@@ -288,7 +288,7 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are removed features that slices have not subtracted yet."""
+        """Whether slices still have to subtract some removed features."""
         return self._leaving is not None
 
     def settle(self, then: SliceWork | None = None, asked: Any = None) -> Sums:

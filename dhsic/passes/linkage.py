@@ -25,8 +25,8 @@ TILES = 4
 class LinkageWithLead(AbstractByTile):
     """Pass that computes the squared correlation of c features with a lead variant, (c,).
 
-    Only samples with values of both variants are used; the result is NaN if either is constant in
-    these samples.
+    Only samples with values of both variants are used. The result is NaN if one of the variants is
+    constant in these samples.
 
     Attributes
     ----------

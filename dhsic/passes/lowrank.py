@@ -255,7 +255,7 @@ class AbstractLowRankScorer(AbstractScorer):
 
     @abstractmethod
     def _fit(self, sigma: float) -> Any:
-        """Fit low-rank directions to the base matrices of the round's kernel at sigma."""
+        """Compute low-rank factors of the base matrices of the round's kernel at sigma."""
 
     @abstractmethod
     def _along(self, found: Any, S: Index, *, anew: bool) -> Any:

@@ -272,7 +272,7 @@ def bytes_held(kernel: AbstractKernel, d: int) -> int:
 
 
 def on_diagonal(x: Product, series: PowerSeries) -> bool:
-    """Whether a product ``x^a x^b`` needs the diagonal correction, a functional of ``x^(a+b)``."""
+    """Whether a product ``x^a x^b`` needs the diagonal correction (see the module docstring)."""
     return not (x.a and x.b) if series.of_differences else True
 
 

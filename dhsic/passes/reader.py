@@ -102,12 +102,12 @@ def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
 
 
 class AbstractReader(ABC):
-    """Reader of features, by their numbers in the whole source, wherever they are stored now.
+    """Reader of features; they may be in the source, in memory or in scratch.
 
-    `rows` (m,) are the indices of the samples of the run, in order (None: all samples). `memory` is
-    the budget in bytes for surviving features in memory (default `COMPACT_BYTES`), for this process
-    and for every worker of a cluster. Surviving features that exceed it go to scratch files;
-    results are the same.
+    Features are identified by their numbers in the whole source. `rows` (m,) are the indices of the
+    samples of the run, in order (None: all samples). `memory` is the budget in bytes for surviving
+    features in memory (default `COMPACT_BYTES`), for this process and for every worker of a
+    cluster. Surviving features that exceed it go to scratch files; results are the same.
     """
 
     def __init__(
@@ -283,7 +283,7 @@ class AbstractReader(ABC):
         return out
 
     def check_scaling(self, missing: str, *, codes_checked: bool = False) -> None:
-        """Refuse values that cannot be used, and warn of doubtful ones, see `Scaling.check`."""
+        """Reject unusable values, and warn of doubtful values, see `Scaling.check`."""
         self.scaling.check(
             missing,
             self.original,
@@ -295,7 +295,7 @@ class AbstractReader(ABC):
 
     @property
     def known_source(self) -> AbstractSource:
-        """Source that tasks receive: with the scaling of its features, if it is known."""
+        """Source that tasks receive; it contains the scaling of its features if this is known."""
         scaling, source = self._scaling, self.source
         if scaling is None:
             return source
@@ -312,7 +312,7 @@ class AbstractReader(ABC):
         return self.results(a_pass, jobs, divisible=False)
 
     def map_blocks(self, a_pass: AbstractPass, jobs: Jobs) -> Iterator[Any]:
-        """Run a pass that works block by block; yields results, in order, to be concatenated."""
+        """Run a pass that works block by block; yield results in order, for concatenation."""
         self.bytes_read += self.bytes_of(jobs)
         return self.results(a_pass, jobs, divisible=True)
 

@@ -83,7 +83,7 @@ def may_be_lazy(kernel: AbstractKernel) -> bool:
 
 
 def fewest(m: int) -> int:
-    """Number of features up to which every round over m samples scores all of them exactly."""
+    """Number of features up to which rounds over m samples score all features exactly."""
     return int(np.clip(WORTH / m**2, *FEWEST))
 
 
@@ -93,7 +93,7 @@ def is_rough(record: Mapping[str, Any]) -> bool:
 
 
 class ScoreReuse:
-    """Gains of an earlier round, which later rounds reuse as long as the expected loss allows."""
+    """Gains of an earlier round, reused by later rounds while the expected loss is small."""
 
     def __init__(self, survival: ExpectedLoss) -> None:
         self._expected_loss = survival

@@ -97,7 +97,7 @@ class AbstractScorer(ABC):
 
 
 class ExactScorer(AbstractScorer):
-    """Exact scorer, from the statistic of all pairs of samples."""
+    """Exact scorer, which uses the statistic of all pairs of samples."""
 
     def __init__(
         self,
@@ -280,7 +280,7 @@ def own_labels(choices: Choices, of_all: SquareSum) -> Float:
 
 
 def check_shared(question: ScoringProblem, gains: Float) -> None:
-    """Raise InputError if the kernel is the delta kernel and no feature has two equal values."""
+    """Raise InputError for the delta kernel if no feature has two equal values."""
     if not question.kernel.is_of_categories:
         return
     if np.abs(gains).max(initial=0.0) <= NOTHING * float(np.abs(question.W).sum()):

@@ -217,7 +217,7 @@ class ScratchSource(AbstractSurvivors):
 
 @dataclass(frozen=True, slots=True)
 class Write(AbstractPass):
-    """Pass that writes features to scratch in whole chunks; returns the range of their values.
+    """Pass that writes features to scratch in whole chunks, and returns the range of values.
 
     Tags are the positions of features in scratch.
     """

@@ -122,7 +122,7 @@ class Judge(AbstractShared):
         return self.criterion.directions(self.prepared)
 
     def _with_variance_ratios(self, features: Features, tile: Tile, alive: Index) -> Features:
-        """Add variance ratios to features, if samples are not exchangeable given the labels."""
+        """Add variance ratios to features, for labels with samples that are not exchangeable."""
         if self.criterion is None or not (covs := self.criterion.covariances(self.prepared)):
             return features
         if features.coded is None:
@@ -270,7 +270,7 @@ def _coded(
 
 
 def by_ploidy(source: AbstractSource, features: Index, judge: Judge) -> list[tuple[Index, Judge]]:
-    """Split features (n,) into diploid ones, and ones with both haploid and diploid calls.
+    """Split features (n,) into diploid features, and features with haploid and diploid calls.
 
     Each part has its own pass: the second part is tested by dosage only (`Multiscale.additive`).
     There is one part if all features are of one kind, or if the criterion does not test dominance.

@@ -49,7 +49,7 @@ def height_of(device: str | None, m: int) -> int:
 
 
 def lowrank_tile(m: int) -> int:
-    """Bytes that a task of a low-rank pass over m samples holds."""
+    """Memory of a task of a low-rank pass over m samples, in bytes."""
     return TILES * 4 * tile_entries(m)
 
 
@@ -262,7 +262,7 @@ class _Tiles(ABC):
         """Return the result; no more tiles can be added."""
 
     def placed(self, codes: Codes | None) -> Codes | None:
-        """Move codes to the device, if there is one."""
+        """Move genotype codes to the device, if there is one."""
         return codes if codes is None or self._moved is None else codes.on(self._moved)
 
     def _values(self, tile: Tile, samples: slice) -> Array:

@@ -54,18 +54,18 @@ class AbstractFeatureSum(ABC):
 
     @abstractmethod
     def add(self, features: Index) -> None:
-        """Add features (ascending) that join in the same round.
+        """Add features (ascending) that are selected in the same round.
 
         Repeating the same additions gives a sum with identical bits.
         """
 
     @abstractmethod
     def remove(self, features: Index) -> None:
-        """Subtract features that leave in the same round."""
+        """Subtract features that are removed in the same round."""
 
     @abstractmethod
     def restart(self, S: Index) -> None:
-        """Recompute the sum over S; a new epoch begins."""
+        """Recompute the sum over S, and begin a new epoch (see the module docstring)."""
 
     @property
     @abstractmethod
@@ -81,7 +81,7 @@ class AbstractFeatureSum(ABC):
         """Scoring problem of a round for the engines, with label weights W."""
 
     def begin(self, S: Index) -> None:
-        """Begin an epoch with the features S, over which the sum is known."""
+        """Begin an epoch (see the module docstring); S are the features of the present sum."""
         self.features, self._base = S, S.size
 
     def move_to(self, S: Index) -> None:
@@ -123,7 +123,7 @@ class SquareSum(AbstractFeatureSum):
     def __init__(
         self, data: AbstractReader, sums: AbstractSums, upper: Float | None = None
     ) -> None:
-        """Create a sum of the kernel's statistic `sums`, stored in `upper` (default: new zeros)."""
+        """Create a sum of the statistic that `sums` defines, stored in `upper` (default: zeros)."""
         super().__init__(data)
         self._sums = sums
         self._upper = zero_upper(data.n_samples) if upper is None else upper

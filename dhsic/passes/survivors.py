@@ -71,7 +71,7 @@ def belong_home(m: int, n_features: int, n_bytes: int, n_workers: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Storage format of the values of features, (c, m): packed or not."""
+    """Storage format of the values of features, (c, m), which may be packed."""
 
     n_samples: int
     dtype: Any  # dtype of the values
@@ -171,7 +171,7 @@ def pack(values: Array) -> Array:
 
 
 def _tiles(c: int, length: int) -> Iterator[tuple[int, int]]:
-    """Split c rows of `length` values into ranges of rows that fit the cache."""
+    """Split c rows of `length` values into ranges of rows that fit into the CPU cache."""
     step = max(1, TILE_VALUES // max(1, length))
     for a in range(0, c, step):
         yield a, min(a + step, c)

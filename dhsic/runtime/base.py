@@ -277,7 +277,7 @@ class AbstractRuntime(ABC):
 
     @final
     def poll_interrupt(self) -> None:
-        """Call the function that `polling_interrupt` installed, if any."""
+        """Call the function that `polling_interrupt` installed, if there is one."""
         if self._look is not None:
             self._look()
 

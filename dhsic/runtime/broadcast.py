@@ -51,7 +51,7 @@ KEPT = 3  # parcels cached by a worker process: source, state of this round and 
 
 
 class StateUnreachableError(Exception):
-    """A worker cannot read the file of a parcel, or the checksum of the file is wrong."""
+    """Error: a worker cannot read the file of a parcel, or its checksum is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def fetched(result: Any) -> Any:
 
 
 class Broadcast:
-    """Value sent to all workers: with each task, as a file, or as the result of a task.
+    """Value that is sent to all workers: with each task, as a file, or as a task result.
 
     Up to `small` bytes are sent with each task. Larger values become a file in `folder`. If
     `folder` is None, because workers cannot read files of this process, `send` turns the bytes into

@@ -178,7 +178,7 @@ class Cluster(AbstractRuntime):
         return {worker for worker, until in self._avoided.items() if until > now}
 
     def workers_of(self, *futures: Future[Any]) -> set[str]:
-        """Return the workers that run these futures or hold their results."""
+        """Return the workers that compute these futures or store their results."""
         workers = self.running({str(future.key) for future in futures})
         with suppress(*UNREACHABLE, CancelledError):
             workers |= {

@@ -141,7 +141,7 @@ class DaskRuntime(Cluster):
         return before.then(values), parts
 
     def _partition_sites(self, source: AbstractSource, sites: Sites) -> PartitionedState:
-        """Partition the sites of a first step, which have no values yet, over the workers."""
+        """Partition the sites of a first step over the workers; sites have no values yet."""
         jobs = [job for site in sites for job in site.jobs]
         n = n_values(source, jobs)
         workers, shares = zip(*self.shared_out(len(sites), n), strict=True)
@@ -213,7 +213,7 @@ class DaskRuntime(Cluster):
         return Broadcast(value, folder, self._send, min(SMALL, TOGETHER // len(self.threads)))
 
     def _send(self, data: bytes) -> Any:
-        """Make `data` the result of a task, which Dask can run again if it is lost."""
+        """Submit a task that returns `data`; Dask can run it again if its result is lost."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             key = self.unique("state")

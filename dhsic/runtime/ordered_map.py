@@ -141,7 +141,7 @@ class Map:
             path.unlink(missing_ok=True)
 
     def _of_copies(self) -> Iterator[Path]:
-        """Yield the result files that this map has left, if any task was submitted repeatedly."""
+        """Yield the result files of unused copies, if any task was submitted repeatedly."""
         if self._has_copies:
             yield from self._runtime.folder.glob(f"result-{self._key}-*.pkl")
 
@@ -276,7 +276,7 @@ class Map:
         return self._sent, self._state
 
     def _lost(self, flight: TaskAttempt, error: Exception) -> None:
-        """Prepare another attempt after a result is lost; ClusterError after `ATTEMPTS` losses."""
+        """Prepare another attempt after a lost result; ClusterError after `ATTEMPTS` losses."""
         flight.release()
         flight.n_lost += 1
         if flight.n_lost == ATTEMPTS:

@@ -35,7 +35,7 @@ def await_futures(
 
 @dataclass(slots=True)
 class Traffic:
-    """Numbers of tasks and bytes that a map has caused on a cluster."""
+    """Numbers of tasks and of bytes sent on a cluster by one map."""
 
     is_sum: bool  # whether results were added
     n_jobs: int  # jobs, or sites
@@ -48,7 +48,7 @@ class Traffic:
 
 @dataclass(eq=False, slots=True)
 class TaskAttempt:
-    """A task, the futures of its submitted copies, and its failures so far."""
+    """Task with the futures of its submitted copies, and its failures so far."""
 
     share: SharedOut
     key: str  # key of the first copy, prefix of the keys of other copies

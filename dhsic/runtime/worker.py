@@ -99,7 +99,7 @@ class Share:
 
     @property
     def size(self) -> int:
-        """Relative duration of the task: the number of jobs."""
+        """Number of jobs, used as the relative duration of the task."""
         return len(self.jobs)
 
     def done(self, source: AbstractSource, state: Any, threads: Threads) -> Any:

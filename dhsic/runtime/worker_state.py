@@ -299,7 +299,7 @@ class AbstractPartitionedMap(Map):
         """Record the future of a task's stored values, so that Dask does not release them."""
 
     def _is_stuck(self, flight: TaskAttempt) -> bool:
-        """Whether a task waits for a worker that is lost, or for values that no task computes."""
+        """Whether a task waits for a lost worker, or for values that no task computes."""
         tied, runtime = self._held.tied[self._of(flight)], self._runtime
         if not flight.tied_to and tied is not None and tied not in runtime.threads:
             waits = any(future.status == "pending" for future in self._held.values)

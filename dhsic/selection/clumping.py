@@ -46,7 +46,7 @@ class Clumping(Stage):
     parameters = ("clump_r2",)
 
     def check(self, run: SelectionRun) -> None:
-        """Reject groups of features, and more features than a correlation matrix may have."""
+        """Reject groups of features, and more features than a correlation matrix supports."""
         if run.groups is not None:
             raise InputError(
                 "clump_r2= does not support groups of features. Leave clump_r2= out, or the groups."

@@ -302,7 +302,7 @@ def _are_scores(run: SelectionRun) -> bool:
 
 
 def _numbers(column: Array, kernel: str) -> Float:
-    """Values of a target as numbers (m,); rank scores if its label kernel uses rank scores."""
+    """Convert a target to numbers (m,): to rank scores if its label kernel uses them."""
     values = column.astype(np.float64)
     return rank_scores(values) if kernel in SCORE_KERNELS else values
 
@@ -349,7 +349,7 @@ def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) 
 
 
 def _best(run: SelectionRun, result: xr.Dataset, sizes: Index) -> tuple[Index, Index]:
-    """Features of the best candidates, best first, and their number for each entry of `sizes`.
+    """Features of the best candidates, best first, and numbers of features by `sizes`.
 
     The second array (s,) counts the features of the best n candidates, for each n in `sizes` (s,).
     Candidates are features, groups, or columns of a table; a categorical column has several

@@ -68,7 +68,7 @@ class HoldOut(Stage):
     off: ClassVar = {"holdout": None}
 
     def before(self, run: SelectionRun) -> SelectionRun:
-        """Return the run on the samples that are not held out.
+        """Return the run without the held-out samples.
 
         The `stage_state` of the run contains the test on the held-out samples.
         """

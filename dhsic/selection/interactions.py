@@ -70,7 +70,7 @@ class Interactions(Stage):
 
     @classmethod
     def sentences(cls, result: xr.Dataset) -> Iterator[str]:
-        """Report significant pairs, and the features selected because of them."""
+        """Report significant pairs, and features that were selected because of these pairs."""
         table, about = pairs_of(result), result.attrs
         if "pairs_not_scanned" in about:
             yield f"Pairs: {about['pairs_not_scanned']}."

@@ -125,7 +125,7 @@ class LociRequest:
 
 
 def loci_table(result: xr.Dataset) -> pd.DataFrame:
-    """Table with one row per locus of a result that has `LOCUS`, the best locus first.
+    """Table of the loci of a result, one row per locus, the best locus first.
 
     Columns: ``locus``; ``lead`` and its ``contig``, ``position``, ``p`` and ``q``; ``start`` and
     ``end``, the first and last position of the locus; ``n_variants``, its number of variants; and,

@@ -76,7 +76,7 @@ class MarginalTest:
     shape: Array
 
     def columns(self) -> dict[str, tuple[Array, str]]:
-        """Columns of the result by name: values (d,) and a description each."""
+        """Columns of the result by name, each with its values (d,) and a description."""
         return {f"{name}_marginal": (getattr(self, name), MEANINGS[name]) for name in MEANINGS}
 
 

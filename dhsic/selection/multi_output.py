@@ -240,7 +240,7 @@ def parts(result: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
 
 
 def _values(result: xr.Dataset, name: str, like: xr.DataArray, lengths: Mapping[str, int]) -> Array:
-    """Values of a variable in one result, padded with "", NaN or 0 to the `lengths` of dimensions.
+    """Values of a variable in one result, padded with "", NaN or 0 to the common `lengths`.
 
     `like` is the variable of a run that has it.
     """

@@ -170,7 +170,7 @@ def _pairs_of(run: SelectionRun, table: xr.Dataset) -> Index:
 
 
 def _in_one_table(tables: list[xr.Dataset]) -> xr.Dataset:
-    """Merge the tables of all scans: all pairs of the first, and significant pairs of the others.
+    """Merge the tables of scans: all pairs of the first one, significant pairs of the others.
 
     A pair that occurs in several tables is listed once, with its smallest family-wise p-value.
     These p-values are adjusted to hold for all scans together.

@@ -130,7 +130,7 @@ class Groups:
         )
 
     def of_table(self, outcome: Outcome, table: AbstractSource) -> Outcome:
-        """Return the outcome with one feature per column of `table` instead of its indicators."""
+        """Return the outcome with one feature per column of `table` instead of indicators."""
         constant = outcome.scaling.constant
         order = outcome.order
         by_column = np.lexsort((constant, self.codes))  # a member that varies comes first
@@ -375,7 +375,7 @@ class SelectionRun:
 
     @property
     def passed_source(self) -> AbstractSource:
-        """Source as the user passed it, in which each column of a table is one feature."""
+        """Source as passed by the user; each column of a table is one feature."""
         return self.source if self.table is None else self.table
 
     @property
@@ -460,7 +460,7 @@ class SelectionRun:
 
     @property
     def block_scaling(self) -> BlockScaling | None:
-        """Scaling of features by blocks; None if they are scaled like one matrix."""
+        """Scaling of features by blocks (matrices); None if they are scaled as one matrix."""
         blocks, balance = self.feature_blocks, bool(getattr(self.selector, "balance", False))
         if blocks is None or not isinstance(self.values, BlockKinds):
             return None
@@ -563,7 +563,7 @@ class SelectionRun:
     def weights(self, labels: LabelMatrix | None, statistic: str) -> Float:
         """Label weights W (m, m) for the HSIC `statistic`, "biased" or "unbiased".
 
-        They are zeros if the data are their own labels, because the data are not yet read.
+        If the data are their own labels, the weights are zeros, because no data have been read.
         """
         if labels is None:
             return np.zeros((self.n_samples, self.n_samples))

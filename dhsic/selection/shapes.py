@@ -155,7 +155,7 @@ class Candidates:
         return {j: RankedFeature(x, missing, h) for j, x, missing, h in each}
 
     def functions(self, place: int, width: float) -> Float:
-        """Leading functions (r, m) of the candidate at position `place`, for a kernel width."""
+        """Leading rank functions (r, m) of the candidate at position `place`, by kernel width."""
         missing = None if self.missing is None else self.missing[place]
         return leading_functions(self.X[place], width, missing)
 
@@ -364,7 +364,7 @@ def with_shapes(
 def _with_significant(
     order: Order, missed: Sequence[int], significant: Mask, attributes: dict[str, float | int | str]
 ) -> Order:
-    """Move missed features that are individually significant before all features that are not.
+    """Move individually significant missed features before all features without significance.
 
     `significant` (d,) marks the significant features. The order is unchanged if the missed features
     already precede all others. `attributes` are added to the order.
@@ -383,7 +383,7 @@ def _with_significant(
 
 
 def _with_front(best: Index, front: Sequence[int]) -> list[int]:
-    """Order of features, the most relevant first, with `front` ahead of all others."""
+    """Order of features, the most relevant first; it begins with `front`."""
     return [*front, *best[~np.isin(best, front)].tolist()]
 
 

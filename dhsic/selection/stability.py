@@ -194,7 +194,7 @@ class Stability(Stage):
 
     @classmethod
     def sentences(cls, result: xr.Dataset) -> Iterator[str]:
-        """Report the number of stable features, and bounds on the false ones."""
+        """Report the number of stable features, and bounds on the number of false ones."""
         about = result.attrs
         if "stability_threshold" in about:
             bounds = about["expected_false"], about["expected_false_concave"]

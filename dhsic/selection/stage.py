@@ -81,7 +81,7 @@ class Stage:
 
     @classmethod
     def of(cls, selector: Method) -> Self | None:
-        """Stage that the parameters of a selector request; None if none of them is set."""
+        """Stage that a selector requests by its parameters; None if no such parameter is set."""
         values = [getattr(selector, name) for name in cls.parameters]
         is_unset = [value is None or (isinstance(value, int) and not value) for value in values]
         return None if all(is_unset) else cls()

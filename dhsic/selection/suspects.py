@@ -138,7 +138,7 @@ class _Features:
         return f"feature {self.at[i]}" if self.names is None else repr(str(self.names[i]))
 
     def subject(self, which: Sequence[int]) -> str:
-        """Subject of a sentence about the features at positions `which` of this object."""
+        """Subject of a sentence about features; `which` are positions among the features here."""
         return f"{_capital(abbreviate(map(self.called, which), 3))}, among the best features,"
 
     def option(self, which: Sequence[int]) -> list[Any]:
@@ -213,8 +213,8 @@ def _sentences(
 def _nearly(read: _Features, bins: list[int], nearly: list[int]) -> Iterator[tuple[list[int], str]]:
     """Yield each non-empty list of features with a sentence for a warning.
 
-    `bins` are features that divide numeric labels into groups by size, and `nearly` those that copy
-    classes with a few errors.
+    `bins` are features that divide numeric labels into groups by size. `nearly` are features that
+    copy classes with a few errors.
     """
     if bins:
         divides = "divides" if len(bins) == 1 else "divide"
@@ -428,7 +428,7 @@ def _capital(text: str) -> str:
 
 
 def _remedy(data: Any, option: Sequence[Any]) -> str:
-    """Advice on how to exclude features; `option` holds their names or positions."""
+    """Advice on how to exclude features; `option` contains their names or positions."""
     one = "it was" if len(option) == 1 else "they were"
     is_array = isinstance(data, np.ndarray | list | tuple)
     how = (
