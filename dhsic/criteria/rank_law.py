@@ -315,7 +315,7 @@ class Calibration:
 
 
 def _plain(values: Float) -> tuple[tuple[float, ...], ...]:
-    """Convert the rows of an array to tuples, which can be cache keys."""
+    """Convert the rows of an array to tuples, so that they can be cache keys."""
     return tuple(tuple(row) for row in np.atleast_2d(values).tolist())
 
 

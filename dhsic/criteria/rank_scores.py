@@ -93,7 +93,7 @@ class OrderedBlock:
     def scores(self) -> FeatureScores:
         """Compute the scores of all features.
 
-        Features with two or three values, or few carriers, are scored by their levels.
+        Features with two or three values, or with few carriers, are scored by their levels.
         """
         n_levels = self.starts.sum(axis=1)
         scores = FeatureScores.empty(len(self.X))

@@ -141,7 +141,7 @@ def _sums(columns: Float, k: int, n: int) -> tuple[Float, Float, Float, bool]:
 
 @lru_cache(FEW)
 def _sample_sets(m: int, k: int) -> Index:
-    """Draw `DRAWS` random sets of k of m samples, which are the same in every call."""
+    """Draw `DRAWS` random sets of k of m samples; the sets are the same in every call."""
     return subsets(np.random.default_rng([m, k]), m, k, DRAWS)
 
 

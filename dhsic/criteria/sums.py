@@ -146,10 +146,10 @@ def _by_levels(
 def _of_feature(
     x: Float, sigma: float, B: Float, w: Float, weights: Float | None, *, squares: bool
 ) -> tuple[float, float]:
-    """Compute ``<L, K>`` and ``|K|^2`` of one feature x (n,), with ``L = B diag(w) B'``, B (n, g).
+    """Compute ``<L, K>`` and ``|K|^2`` of one feature x (n,).
 
-    `weights` (n,) are weights of the samples, which B already contains; they are used for
-    ``|K|^2``, which is valid only if `squares`.
+    L is ``B diag(w) B'`` with B (n, g). B already contains the sample weights; `weights` (n,) are
+    used only for ``|K|^2``, which is valid only if `squares`.
     """
     radius = float(np.abs(x).max())
     steepness = sigma * radius * radius

@@ -276,8 +276,8 @@ def shared_out(
 ) -> tuple[float, Float, Float]:
     """HSIC of X (m, p), its main effects (p,), and its pairs (p, p) in the upper triangle.
 
-    They are sums over strips of samples. With the kernels of single features as rows of Z, and the
-    weights w of the labels, the pairs are ``(Z^r o w) (Z^s)'``.
+    The results are sums over strips of samples. With the kernels of single features as rows of Z,
+    and the weights w of the labels, the pairs are ``(Z^r o w) (Z^s)'``.
     """
     p = X.shape[1]
     hsic, main, pairs = 0.0, np.zeros(p), np.zeros((p, p))
@@ -349,7 +349,7 @@ def _table(
 ) -> xr.Dataset:
     """Build the table of main effects and pairs, largest first.
 
-    Their sums, and HSIC, are attributes of the table.
+    The attributes of the table are HSIC, and the sums of main effects and of pairs.
     """
     j, k = np.triu_indices(len(which), 1)
     values = np.concatenate([main, pairs[j, k]])

@@ -86,7 +86,7 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One term ``coefficient (x^a)' A x^b`` of a `PowerSeries`; for A see `Term`."""
+    """One term ``coefficient (x^a)' A x^b`` of a `PowerSeries`; `Term` defines A."""
 
     base: int
     coefficient: float
@@ -230,7 +230,10 @@ class AbstractKernel(ABC):
     def part(
         self, key: int | None, inner: Float, rows: Float, columns: Float, sigma: float
     ) -> Float:
-        """Compute a part of base matrix `key`, or of K if it is None; arguments as in `gram`."""
+        """Compute a part of base matrix `key`, or of K if `key` is None.
+
+        The other arguments are as in `gram`.
+        """
         if key is None:
             return self.gram(inner, rows, columns, sigma)
         return self.base(key, inner, rows, columns, sigma)
@@ -285,7 +288,7 @@ class AbstractKernel(ABC):
         )
 
     def parameters(self) -> dict[str, float]:
-        """Parameters that identify the kernel besides its name: its fields, as numbers."""
+        """Parameters that, with its name, identify the kernel: its fields, as numbers."""
         instance: Any = self
         attrs = (
             {f.name: getattr(self, f.name) for f in fields(instance)}

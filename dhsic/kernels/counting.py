@@ -37,7 +37,7 @@ DENSE = 1 / 16
 
 
 class AbstractCountingKernel(ABC):
-    """A kernel on structured samples: counts of substructures, and their weights."""
+    """Kernel on structured samples, defined by counts of substructures and their weights."""
 
     @abstractmethod
     def counts(self, samples: Any) -> tuple[Any, list[Any]]:
@@ -61,7 +61,7 @@ class AbstractCountingKernel(ABC):
         """Weights ``w_a`` of the substructures `names`, (n,); at least 0."""
 
     def gram(self, samples: Any) -> Float:
-        """Kernel matrix K, (m, m) float64, symmetric to the last bit; raises errors of `counts`."""
+        """Kernel matrix K, (m, m) float64, symmetric to the last bit; raises errors as `counts`."""
         counts, names = self.counts(samples)
         # A factor times its own transpose has the same rounding errors in both triangles.
         F = csc_array(counts.multiply(np.sqrt(self.weights(names))))

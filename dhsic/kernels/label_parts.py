@@ -101,7 +101,7 @@ class ClassTarget:
 
 @dataclass(frozen=True)
 class RealTargets:
-    """Real targets, `values` (m, t), that share a Gaussian kernel or a linear one.
+    """Real targets, `values` (m, t), with one common kernel, Gaussian or linear.
 
     `sigma` is None for the linear kernel. L is the kernel matrix times `scale`, and `name` is the
     label kernel.
@@ -299,7 +299,7 @@ def label_distances(rows: Float, columns: Float) -> Float:
 
 
 def _norm_of(product: Float) -> float:
-    """Norm of a symmetric matrix, from a product ``S T`` that has the same nonzero eigenvalues."""
+    """Norm of a symmetric matrix, from a product ``S T`` with the same nonzero eigenvalues."""
     return float(np.sqrt(max(float(np.vdot(product, product.T)), 0.0)))
 
 

@@ -301,7 +301,7 @@ def _target(
 
 
 def _columns(y: Array) -> Array:
-    """Return labels y as (m, t); InputError if empty, or if any is missing or infinite."""
+    """Return labels y as (m, t); raises InputError for missing, infinite or no labels."""
     Y = as_array(y, "y")
     if Y.dtype.kind in "cmMV":
         refuse_dtype(Y.dtype, "y")

@@ -113,7 +113,7 @@ class AbstractProduct(AbstractLevels):
 
 @dataclass(frozen=True)
 class AbsoluteDifferences(AbstractSums):
-    """L1 distances ``sum_j |x_ij - x_i'j|``, which take about 1 ns per pair and feature."""
+    """L1 distances ``sum_j |x_ij - x_i'j|``; they take about 1 ns per pair and feature."""
 
     def add(self, upper: Float, Z: Float) -> None:
         self._change(upper, Z, 1.0, map)

@@ -84,7 +84,7 @@ def _numbers(Y: Array, kernel: str) -> Float:
 
 
 def _check_numbers(values: Float) -> None:
-    """Reject targets (m, t) that are constant, or whose squares overflow."""
+    """Reject targets (m, t) that are constant or have squares that overflow."""
     largest = np.abs(values).max(axis=0)
     if largest.max() > LARGEST:
         raise InputError(

@@ -35,7 +35,7 @@ def zero_upper(m: int) -> Float:
 
 
 def packed(upper: Float) -> Float:
-    """Pack the upper triangle column by column, (m (m + 1) / 2,): half the bytes to send."""
+    """Pack the upper triangle column by column, (m (m + 1) / 2,), to halve the bytes to send."""
     return np.concatenate([upper[: i + 1, i] for i in range(len(upper))])
 
 

@@ -190,7 +190,7 @@ class KernelSelector(Selector, Generic[D]):
     ) -> RerankingTarget | None:
         """Labels for the joint re-ranking of the last features; None without re-ranking.
 
-        They are determined before any feature is eliminated.
+        It is decided before elimination whether the labels are classes or numbers.
         """
         if not self.again_from(run) or labels is None or data.alive.size < 2:
             return None
@@ -249,7 +249,7 @@ class KernelSelector(Selector, Generic[D]):
 
     @abstractmethod
     def _check_rounds(self, kernel: AbstractKernel) -> None:
-        """Reject parameters that the rounds of the method do not support."""
+        """Reject parameters that are not supported in the rounds of the method."""
 
     def _check_together(self) -> None:
         check_bandwidth(self.kernel, self.bandwidth)

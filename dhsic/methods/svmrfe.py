@@ -145,7 +145,7 @@ def machine_weights(K: Float, classes: Array, penalty: float) -> Float:
 
 
 def _dual(K: Float, positive: Array, penalty: float) -> Float:
-    """Dual coefficients ``alpha o y`` (m,) of a machine for the class of the samples `positive`."""
+    """Dual coefficients ``alpha o y`` (m,) of a machine; `positive` marks its class."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import SVC  # imported late: it needs much memory
 

@@ -141,7 +141,7 @@ class Map:
             path.unlink(missing_ok=True)
 
     def _of_copies(self) -> Iterator[Path]:
-        """Yield the result files of unused copies, if any task was submitted repeatedly."""
+        """Yield the remaining result files of this map, if a task was submitted repeatedly."""
         if self._has_copies:
             yield from self._runtime.folder.glob(f"result-{self._key}-*.pkl")
 
