@@ -435,6 +435,13 @@ class BlockIndependence(AbstractCriterion):
     """Test of HSIC at several widths for samples in blocks.
 
     Permutations respect the blocks.
+
+    Parameters
+    ----------
+    blocks : Blocks
+        Blocks of the samples.
+    label_kernel : str
+        See `Independence`.
     """
 
     name = "hsic"

@@ -133,6 +133,17 @@ def set_skewed(
     The sum is over samples: a function of the feature, times the label direction. HSIC is
     proportional to its square. Under permutations the sum is approximated by Pearson's distribution
     of type III with the same moments.
+
+    Parameters
+    ----------
+    log_p : (c,)
+        Log p-values by the moments of HSIC.
+    function, counts : (c, q)
+        Function at the levels of each feature, with mean 0, and number of samples per level.
+    sums, totals : (c,)
+        Sums of the function times the label direction, and of the direction alone.
+    two : pair of float
+        Values of the direction in the two classes.
     """
     n, (low, high) = counts.sum(axis=1), two
     part = np.clip(np.rint((totals - low * n) / (high - low)) / n, 0.0, 1.0)
@@ -151,6 +162,13 @@ def _skewness(centred: Float, counts: Float, part: Float) -> Float:
     """Skewness of a feature times skewness of a two-class label, divided by ``n^(1/2)``.
 
     n is the number of samples. The result has the shape of `part`.
+
+    Parameters
+    ----------
+    centred, counts : (..., q)
+        Values of the feature at its levels, with mean 0, and number of samples per level.
+    part : (...)
+        Fraction of the samples in one class.
     """
     second, third = ((counts * centred**power).sum(axis=-1) for power in (2, 3))
     return np.asarray(third / second**1.5 * (1 - 2 * part) / np.sqrt(part * (1 - part)))

@@ -491,6 +491,9 @@ def adjusted_p_values(p: Float) -> Float:
 
     The results are the same as from scipy.stats.false_discovery_control, which takes long to
     import.
+
+    >>> adjusted_p_values(np.array([0.5, 0.6, 0.1, 0.001])).tolist()
+    [0.6, 0.6, 0.2, 0.004]
     """
     q, order = np.empty(p.size), np.argsort(p)
     steps = p[order] * (p.size / np.arange(1.0, p.size + 1.0))
@@ -528,6 +531,13 @@ def _part_present(C: Symmetric, of_diagonal: Float, n: Float) -> Float:
 
     A factor is the trace of the label matrix over these samples, divided by the trace of C, and
     multiplied by ``(m - 1) / (n - 1)``. It is 1 if no value is missing.
+
+    Parameters
+    ----------
+    of_diagonal : (c, q)
+        Sums of the diagonal of the label matrix over the levels of each feature.
+    n : (c,)
+        Number of samples with a value.
     """
     m, trace = C.n_samples, float(C.diagonal.sum())
     part = of_diagonal.sum(axis=1) / trace * ((m - 1) / (n - 1))

@@ -34,6 +34,15 @@ class LabelCovariance:
     """Covariances of the residual labels of related samples.
 
     They also contain how much of each label direction the residuals explain.
+
+    Attributes
+    ----------
+    covariances : tuple of AbstractProductVariance
+        Covariance of the residuals of each of t targets; or, for censored times, one variance that
+        has t directions.
+    parts : (S, t)
+        Fraction of the variance of each of S directions that is a linear function of the residuals
+        of each target.
     """
 
     covariances: tuple[AbstractProductVariance, ...]
@@ -87,6 +96,15 @@ def exchangeable_sums(U: Float, counts: Float, values: Float, ratios: Float) -> 
     There are two functions of a feature: its value, and its dominance (the part of the square that
     is not linear in the value). The products of directions with each function are divided by the
     square roots of the variance ratios.
+
+    Parameters
+    ----------
+    U : (c, q, r)
+        Sums of r directions over the samples in each level of c features.
+    counts, values : (c, q)
+        Number of samples and value of each level.
+    ratios : (c, 2, r)
+        Variance ratios for both functions.
     """
     functions = level_functions(counts, values, 2)
     n = counts.sum(axis=1)[:, None, None]

@@ -116,6 +116,11 @@ def weighted_directions(labels: LabelMatrix, p: Float, Q: Float) -> LabelDirecti
     The weights p (m,) sum to 1. The directions are orthonormal, and orthogonal to Q (m, q), an
     orthonormal basis of ``sqrt(p) [1, C]``. All functions of classes have the same weight. Without
     covariates this is, up to a factor, the kernel of JMLR eq. 18 with weighted class sizes.
+
+    Raises
+    ------
+    InputError
+        Several targets, coordinates, censored times, or kernels without a weighted form.
     """
     root = np.sqrt(p)[:, None]
 

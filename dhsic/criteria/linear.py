@@ -90,6 +90,11 @@ class RidgeRegression(AbstractOfNumbers):
     When to use it: if features have the same unit, and features that hardly vary (rare variants)
     should need a larger effect to rank high. Pass ``standardize=False``. For standardised features
     ``x'x`` is m, so the ranking is the same as by `Pearson`.
+
+    Parameters
+    ----------
+    penalty : float
+        Ridge penalty lambda, at least 0, in units of ``x'x``.
     """
 
     name = "ridge"

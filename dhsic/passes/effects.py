@@ -79,6 +79,15 @@ class AdditiveEffects(AbstractByTile):
     """Pass that estimates the additive effects of c features, (c, `COLUMNS`).
 
     An effect that cannot be estimated is NaN.
+
+    Attributes
+    ----------
+    y : (m,)
+        Labels; coded 0 and 1 for two classes.
+    Q : (m, p)
+        Basis of ``[1, covariates]``.
+    is_logistic : bool
+        Whether the labels are two classes.
     """
 
     y: Float
