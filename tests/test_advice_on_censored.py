@@ -63,7 +63,7 @@ def test_only_kernels_of_times_apply():
 
 def test_relatedness_is_left_out():
     y = records(dead=EVENT, time=TIME)
-    with pytest.raises(InputError, match=r"loco=.* Leave it out"):
+    with pytest.raises(InputError, match=r"loco=.* Leave loco= out"):
         dhsic.test_features(X, y, loco=True)
     dhsic.test_features(X, y)
 

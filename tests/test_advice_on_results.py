@@ -279,7 +279,7 @@ def test_data_without_positions_are_tested_without_loci(tmp_path, monkeypatch):
     FRAME.assign(y=np.arange(M) * 1.0).to_csv("x.csv", index=False)
     command = ("test", "x.csv", "--target", "y")
     refused = told(run(*command, "--loci", "loci.tsv", code=2))
-    assert re.search(r"--loci needs .* Leave it out", refused)
+    assert re.search(r"--loci needs .* Leave --loci out", refused)
     run(*command)
 
 

@@ -269,7 +269,7 @@ def test_methods_that_take_numbers_take_times(data):
         dhsic.select(X, records_of(y), method="t", n_features_to_select=2)
     with pytest.raises(InputError, match="svm-rfe needs classes"):
         dhsic.select(X, records_of(y), method="svm-rfe", n_features_to_select=2)
-    with pytest.raises(InputError, match=r"times to an event\. Leave it out"):
+    with pytest.raises(InputError, match=r"times to an event\. Leave loco= out"):
         dhsic.test_features(X, records_of(y), loco=True)
 
 

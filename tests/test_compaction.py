@@ -405,7 +405,7 @@ def test_damage_is_an_error_that_names_the_chunk(problem, monkeypatch):
 
     read = LocalScratch.read
     monkeypatch.setattr(LocalScratch, "read", damaged)
-    said = r"^Scratch, .* missing or damaged on .* \(chunk \d+ does not contain the bytes .* TMPDIR"
+    said = r"^Scratch, .* missing or damaged on .* \(chunk \d+ was changed after .* TMPDIR"
     with pytest.raises(ScratchError, match=said):
         fit(problem)
 

@@ -126,7 +126,7 @@ def test_inflation_among_relatives_is_told_and_corrected(rng):
     is_beyond = found["share"] >= about["threshold"]
     np.testing.assert_array_equal(is_beyond, found["family_wise"] <= about["alpha"])
     assert none.attrs["inflation"] < about["inflation"]
-    with pytest.warns(UserWarning, match=r"times those for permuted labels.*selection="):
+    with pytest.warns(UserWarning, match=r"times as large as with permuted labels.*selection="):
         find_pairs(X, y, **few)
 
 

@@ -143,8 +143,8 @@ def test_missing_codes_checkpoints_and_the_command_line(rng, tmp_path):
     [
         ({"control": "knockoff"}, "pass 'shadow', or None"),
         ({"control": "shadow", "fdr": 0}, "may be false, such as 0.1"),
-        ({"control": "shadow", "stability": 4}, "stability=, which does not support shadows"),
-        ({"control": "shadow", "clump_r2": 0.2}, "clump_r2=, which does not"),
+        ({"control": "shadow", "stability": 4}, "stability= does not support shadows"),
+        ({"control": "shadow", "clump_r2": 0.2}, "clump_r2= does not support shadows"),
         ({"control": "shadow", "label_kernel": "self"}, "does not support label_kernel='self'"),
     ],
 )

@@ -20,7 +20,7 @@ def check_step(step: object) -> float | int:
 
 
 def how_many(n_features_to_select: Any, d: int) -> int:
-    """Number of features to select from d, requested as a count, a fraction, or None (half)."""
+    """Number of features to select from d; requested as a count, a fraction, or None (half)."""
     n = n_features_to_select
     if n is None:
         return max(1, d // 2)
@@ -34,7 +34,7 @@ def how_many(n_features_to_select: Any, d: int) -> int:
 
 
 def removed(step: float | int, n: int) -> int:
-    """Number of features that a round removes from n: ``max(1, floor(step n))``, or `step`."""
+    """Number of features that a round removes from n: ``max(1, floor(step n))``, or a count."""
     if isinstance(step, int):
         return min(step, n)
     return max(1, math.floor(step * n))

@@ -2,8 +2,8 @@ r"""Additive models of functions of ranks: the fraction of labels that a set of 
 
 The Gaussian kernel on features (`dhsic.algorithms.ridge.left_out_errors`) fits smooth functions of
 few features. An additive model fits functions with more turning points, for more features. It uses
-the leading functions of the ranks of each feature (`dhsic.linalg.rank_basis`), weighted as by a
-kernel of one width for all features, or of its own width for each.
+the leading functions of the ranks of each feature (`dhsic.linalg.rank_basis`). Their weights belong
+to a kernel with one width for all features, or with a separate width for each feature.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def leading_functions(x: Float, width: float, missing: Mask | None = None) -> Fl
 
 
 def extended_basis(Q: Float, functions: Float) -> Float:
-    """Orthonormal basis, at most (m, p + r), of Q (m, p) and functions (r, m), in float64.
+    """Extend an orthonormal basis Q (m, p) by functions (r, m), in float64.
 
-    Columns of Q must be orthonormal.
+    The result has at most p + r columns. The columns of Q must be orthonormal.
     """
     F = np.ascontiguousarray(functions.T)
     sizes = np.linalg.norm(F, axis=0)
@@ -57,14 +57,17 @@ def extended_basis(Q: Float, functions: Float) -> Float:
 
 @dataclass(frozen=True)
 class RankedFeature:
-    """Values of a feature, (m,), 0 if missing, with a mask of missing values and a kernel width."""
+    """Values of a feature, (m,), with a mask of missing values and a kernel width.
+
+    Missing values are 0.
+    """
 
     x: Float
     missing: Mask | None
     width: float
 
     def weighted_functions(self, width: float) -> Float:
-        """Functions of ranks (r, m) with the weights of a kernel width, whose sum is 1."""
+        """Functions of ranks (r, m), with the weights for a kernel width, which sum to 1."""
         weights = width_weights(width, N_FUNCTIONS)
         F = rank_functions(self.x, int((weights >= LEAST).sum()), self.missing)
         weights = weights[: len(F)]
@@ -72,11 +75,11 @@ class RankedFeature:
 
 
 def additive_errors(features: Sequence[RankedFeature], U: Float, width: float | None) -> Float:
-    """Squared leave-one-out errors of an additive model, (m,), scaled as in `left_out_errors`.
+    """Squared leave-one-out errors of an additive model, (m,).
 
-    The model is ridge regression of the centred columns of U (m, q) on weighted functions of the
-    features, with the penalty that has the smallest errors. If `width` is None, each feature has
-    the kernel of its own width.
+    They are scaled as in `left_out_errors`. The model is ridge regression of the centred columns of
+    U (m, q) on weighted functions of the features, with the penalty that has the smallest errors.
+    If `width` is None, each feature has its own kernel width.
     """
     m, size = len(U), float(np.square(U).sum())
     if size == 0.0:
@@ -103,11 +106,11 @@ def additive_errors(features: Sequence[RankedFeature], U: Float, width: float | 
 
 @dataclass(frozen=True)
 class OrderErrors:
-    """Leave-one-out errors of the first features of an order, (m,); 1 if nothing is explained.
+    """Leave-one-out errors of models with the first features of an order, (m,).
 
-    Errors are averaged over several numbers of first features. For each number, the best of these
-    kernels is used: Gaussian; additive, with one width for all features; additive, with the own
-    width of each feature.
+    An error of 1 means that nothing is explained. Errors are averaged over several numbers of first
+    features. For each number, the best of these kernels is used: Gaussian; additive, with one width
+    for all features; additive, with a separate width for each feature.
     """
 
     errors: Float
@@ -130,7 +133,8 @@ class OrderErrors:
         U : (m, q)
             Labels, with mean 0.
         known : dict
-            Errors of sets of features; new ones are added, for other orders.
+            Errors of sets of features that were computed before; new ones are added, to be used for
+            other orders.
         """
         n, errors_by_size = len(order), []
         for k in [k for k in COMPARED if 2 * k <= n] or [1]:
@@ -146,13 +150,13 @@ class OrderErrors:
         return 1.0 - float(self.errors.mean())
 
     def excess(self, other: OrderErrors) -> float:
-        """Mean difference between these errors and those of another order, in standard errors."""
+        """Mean difference from the errors of another order, in standard errors."""
         worse = self.errors - other.errors
         error = float(worse.std()) / np.sqrt(len(worse))
         return float(worse.mean()) / error if error > 0 else 0.0
 
     def is_clearly_worse(self, other: OrderErrors) -> bool:
-        """Whether errors are significantly larger than those of another order."""
+        """Whether errors are significantly larger than the errors of another order."""
         return self.excess(other) > CLEARLY
 
 

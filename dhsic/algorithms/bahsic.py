@@ -32,11 +32,11 @@ from dhsic.algorithms.state import SelectionState
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    r"""Result of line 4: features I, in order of removal, with their scores.
+    r"""Result of line 4: the removed features I, in order of removal, with their scores.
 
     A score is the decrease of HSIC without the feature, ``HSIC(sigma, S) - HSIC(sigma, S \ {j})``.
     Engines compute its negative, the gain ``<W, K(S \ j) - K(S)>``; features with the largest gains
-    leave first.
+    are removed first.
     """
 
     features: Index
@@ -45,7 +45,7 @@ class Removal:
 
 
 class Dependence(Protocol):
-    """Interface to HSIC(sigma, S), as Algorithm 1 uses it."""
+    """Interface to HSIC(sigma, S) for Algorithm 1."""
 
     def move_to(self, S: Index) -> None:
         """Begin a round with the surviving features S."""
@@ -60,7 +60,7 @@ class Dependence(Protocol):
 def bahsic(
     dependence: Dependence, state: SelectionState, step: float | int
 ) -> Iterator[SelectionState]:
-    """Run Algorithm 1 from `state`, yielding the state after every round."""
+    """Run Algorithm 1 from `state`, and yield the state after every round."""
     S = state.survivors  # 1: S_dagger, the removed features, is empty at the start
     while S.size:  # 2 and 7
         dependence.move_to(S)

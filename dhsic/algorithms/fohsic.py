@@ -14,7 +14,7 @@ The selected features are the first ones of S-dagger. When the requested number 
 order of the other features only completes the ranking, so the last round uses ``I = S``.
 
 Sequential floating selection (`floating`) adds one feature per round. After every addition it steps
-back: it removes features as Algorithm 1 does:
+back, and removes features as in Algorithm 1:
 
     6:     while HSIC(S-dagger \ {j}) for the best j exceeds HSIC of all sets of that size so far:
                S-dagger <- S-dagger \ {j},  S <- S + {j}
@@ -47,7 +47,7 @@ LEAST = 3
 
 
 class ForwardDependence(Protocol):
-    """Interface to HSIC(sigma, S-dagger), as Algorithm 2 uses it."""
+    """Interface to HSIC(sigma, S-dagger) for Algorithm 2."""
 
     def move_to(self, S_dagger: Index) -> None:
         """Begin a round in which the features S-dagger are chosen."""
@@ -60,19 +60,22 @@ class ForwardDependence(Protocol):
 
 
 class FloatingDependence(ForwardDependence, Protocol):
-    """Interface for floating selection: HSIC of whole sets, and steps back."""
+    """Interface for floating selection: HSIC of complete feature sets, and steps back."""
 
     def value(self, T: Index) -> float:
-        """HSIC of the features T, at the sigma of the policy Xi."""
+        """HSIC of the features T; the policy Xi chooses sigma."""
 
     def least_missed(self, T: Index) -> tuple[int, float]:
-        """Find the feature j of T whose removal leaves the largest HSIC; return j and that HSIC."""
+        """Find the feature of T whose removal leaves the largest HSIC.
+
+        Returns the feature j and the HSIC without it.
+        """
 
 
 def fohsic(
     dependence: ForwardDependence, state: SelectionState, step: float | int, n_wanted: int
 ) -> Iterator[SelectionState]:
-    """Run Algorithm 2 from `state`, yielding the state after every round."""
+    """Run Algorithm 2 from `state`, and yield the state after every round."""
     S, S_dagger = state.survivors, state.eliminated  # 1
     while S.size:  # 2 and 7
         dependence.move_to(S_dagger)
@@ -86,10 +89,10 @@ def fohsic(
 
 
 def added(step: float | int, n: int, n_missing: int) -> int:
-    """Number of features that a round adds, of the n that are not chosen yet.
+    """Number of features that a round adds, out of n that are not chosen yet.
 
-    `n_missing` is the number still needed. If the round would add at least as many, it adds all n,
-    because the others only complete the ranking.
+    `n_missing` is the number of features still needed. If the round reaches this number, it adds
+    all n, because the other features only complete the ranking.
     """
     n_added = removed(step, n)
     return n if n_added >= n_missing else n_added
@@ -98,7 +101,7 @@ def added(step: float | int, n: int, n_missing: int) -> int:
 def floating(
     dependence: FloatingDependence, state: SelectionState, n_wanted: int
 ) -> Iterator[SelectionState]:
-    """Run floating selection from `state`, yielding the state after every round."""
+    """Run floating selection from `state`, and yield the state after every round."""
     while state.survivors.size:  # 2
         S, S_dagger = state.survivors, state.eliminated
         dependence.move_to(S_dagger)
@@ -122,10 +125,11 @@ def floating(
 def _backwards(
     dependence: FloatingDependence, T: Index, known: dict[int, float]
 ) -> tuple[list[int], dict[int, float]]:
-    """Step back from the chosen features T; return the features that leave, and values of sets.
+    """Step back from the chosen features T, by removing features.
 
-    The last feature of T never leaves. `known` are the largest values of sets so far, by size; the
-    values returned, also by size, are those of T and of the new sets.
+    Returns the removed features, and HSIC values of sets. The last feature of T is never removed.
+    `known` contains the largest value so far for each size of sets. The returned values, also by
+    size, are for T and for the new sets.
     """
     newest = int(T[-1])
     back: list[int] = []
@@ -143,7 +147,7 @@ def _backwards(
 
 
 def best(history: tuple[Mapping[str, float | int | str], ...]) -> dict[int, float]:
-    """Largest value so far of a set, for each size of sets."""
+    """Largest HSIC so far for each size of sets."""
     out: dict[int, float] = {}
     for record in history:
         for entry in str(record.get(VALUES, "")).split():

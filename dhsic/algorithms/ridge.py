@@ -7,19 +7,20 @@ part of the labels that ridge regression on the features explains. It only needs
     ``tr Kbar L = tr B' C B,   C = (G + lambda I)^-1``.
 
 Without feature j it is smaller by ``|beta_j|^2 / C_jj``, ``beta = C B``; then C and beta are
-updated by a matrix of rank one. So n features leave one by one in about n^3 operations, whatever
-the number of samples. A copy of a remaining feature explains little more: it only compensates for
-the shrinkage by lambda, less if lambda is small. HSIC of single features would keep both copies.
+updated by a matrix of rank one. So n features are removed one by one in about n^3 operations, for
+any number of samples. A copy of a remaining feature explains little more: it only compensates for
+the shrinkage by lambda, and very little if lambda is small. HSIC of single features would keep both
+copies.
 
 Lambda is `penalty` times the mean of the diagonal of K, as in `dhsic.kernels.Ridge`, so it
 decreases with the number of features. Like sigma it is constant in a round, which removes a tenth
-of the features. The penalty is `ridge_penalty` of the fraction of the labels that all features
-leave unexplained: with little noise, weak features that complement strong ones are useful.
+of the features. The penalty is computed by `ridge_penalty` from the fraction of the labels that all
+features leave unexplained. With little noise, weak features that complement strong ones are useful.
 
-Ridge regression is linear. Whether its order is used depends on the labels: `left_out_errors` are
-compared, the leave-one-out errors of kernel ridge regression on the first features of both orders,
-with the more general Gaussian kernel. With ``M = K + p I`` the error at sample i is ``(M^-1 u)_i /
-(M^-1)_ii``, from one decomposition for all p.
+Ridge regression is linear. Its order is used only if it does not predict the labels clearly worse.
+For this, the leave-one-out errors (`left_out_errors`) of kernel ridge regression on the first
+features of both orders are compared, with the more general Gaussian kernel. With ``M = K + p I``
+the error at sample i is ``(M^-1 u)_i / (M^-1)_ii``, from one decomposition for all p.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ def ridge_order(
     penalty : float
         Lambda relative to the mean of the diagonal of K, which is ``tr G / n_samples``.
     codes : (n,) int, optional
-        Group of each feature, from 0, if features leave in groups; then the order is one of groups.
+        Group of each feature, from 0, if features are removed in groups. The order then contains
+        groups.
     """
     if codes is not None:
         return _order_of_groups(G, B, penalty, n_samples, codes)
@@ -95,9 +97,9 @@ def ridge_order(
 
 
 def _leave(G: Float, B: Float, penalty: float, n: int) -> tuple[Index, Float]:
-    """First n features to leave, in order, and the loss of HSIC for each.
+    """Order of the first n features to remove, and the loss of HSIC for each.
 
-    G and B are as in `ridge_order`, for the features that are left; `penalty` is lambda.
+    G and B are as in `ridge_order`, for the remaining features; `penalty` is lambda.
     """
     C = inverse(G, penalty)
     beta, diagonal = C @ B, np.diagonal(C).copy()
@@ -124,8 +126,8 @@ def _order_of_groups(
 ) -> tuple[Index, Float]:
     """Order in which groups are removed, and the loss of HSIC for each, see `ridge_order`.
 
-    Without the features J of a group, HSIC is smaller by ``tr beta_J' (C_JJ)^-1 beta_J``, with beta
-    and C of the module docstring.
+    Without the features J of a group, HSIC is smaller by ``tr beta_J' (C_JJ)^-1 beta_J``. The
+    module docstring defines beta and C.
     """
     remaining = np.arange(len(G))
     order, falls = list[int](), list[float]()
@@ -149,7 +151,10 @@ def _order_of_groups(
 
 
 def _loss(C: Float, beta: Float, J: Index) -> float:
-    """Loss of HSIC without the features J (k,) of a group; C and beta: see the module docstring."""
+    """Loss of HSIC without the features J (k,) of a group.
+
+    The module docstring defines C and beta.
+    """
     return float(np.vdot(beta[J], np.linalg.solve(C[np.ix_(J, J)], beta[J])))
 
 
@@ -159,8 +164,8 @@ def inverse(G: Float, penalty: float) -> Float:
     factor, failed = dpotrf(G.T, lower=0, overwrite_a=1)
     if failed:
         raise InputError(
-            "Inner products of the features that are left are not finite or not positive definite; "
-            "pass standardize=True, or rerank=False."
+            "Inner products of the remaining features are not finite or not positive definite. "
+            "Pass standardize=True, or rerank=False."
         )
     C, _ = dpotri(factor, lower=0, overwrite_c=1)
     for block in slices(len(C), MIRRORED):
@@ -203,7 +208,7 @@ def left_out_errors(X: Float, U: Float, scale: float = 1.0) -> Float:
 def unexplained(X: Float, U: Float) -> float:
     """Fraction of the labels U (m, q) that features X (m, n) leave unexplained.
 
-    It is the mean of `left_out_errors` with all features; these are scaled to mean square 1.
+    It is the mean of `left_out_errors` with all features, which are scaled to mean square 1.
     """
     size = float(np.vdot(X, X))
     return float(left_out_errors(X, U, X.size / size if size else 1.0).mean())
@@ -212,22 +217,22 @@ def unexplained(X: Float, U: Float) -> float:
 def ridge_penalty(noise: float) -> float:
     """Penalty for `ridge_order` (lambda of JMLR 6.6), from the noise fraction of the labels.
 
-    Ridge regression predicts best if lambda is proportional to the variance of noise divided by
-    that of the signal. If noise is half of the variance or more, the penalty is the maximum.
+    Ridge regression predicts best if lambda is proportional to the ratio of the noise variance to
+    the signal variance. If noise is half of the variance or more, the penalty is the maximum.
     """
     return max(LEAST_PENALTY, MOST_PENALTY * noise / max(noise, 1.0 - noise))
 
 
 @dataclass(frozen=True)
 class Explained:
-    """Fractions of the labels that the first features of two orders explain, by leave-one-out.
+    """Explained fractions of the labels by the first features of two orders (leave-one-out).
 
     Attributes
     ----------
     alone, given_others : float
-        Explained fraction for the order of Algorithm 1, and of ridge regression, averaged over
-        several numbers of first features. It is 1 if everything is explained, and below 0 if the
-        mean of the labels predicts better.
+        Explained fraction with the order of Algorithm 1, and with the order of ridge regression,
+        averaged over several numbers of first features. It is 1 if everything is explained, and
+        below 0 if the mean of the labels predicts better.
     is_worse : bool
         Whether the order of ridge regression explains significantly less.
     """
@@ -240,7 +245,7 @@ class Explained:
     def of(
         X: Float, U: Float, alone: Index, given_others: Index, codes: Index | None = None
     ) -> Explained:
-        """Compare two orders of the columns of X (m, n), the most relevant first.
+        """Compare two orders of the columns of X (m, n), with the most relevant features first.
 
         With `codes` (n,) they are orders of groups of columns, and a group counts as one feature.
         """

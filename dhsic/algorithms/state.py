@@ -1,4 +1,4 @@
-"""State of a selection loop after a round, which is yielded, saved and resumed."""
+"""State of a selection loop after a round, which can be saved and resumed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SelectionState:
     def after(
         self, features: Index, scores: Float, record: Mapping[str, float | int | str]
     ) -> SelectionState:
-        """Return the state after one more round, in which `features` leave S, in this order.
+        """Return the state after one more round, which removes `features` from S, in this order.
 
         Features that the record lists as returned move from S-dagger back to S.
         """
@@ -63,7 +63,7 @@ def returned(record: Mapping[str, float | int | str]) -> Index:
 
 
 def begin(features: Index) -> SelectionState:
-    """Return the state before the first round: S has all `features`, S-dagger is empty."""
+    """Return the state before the first round: S contains all `features`, S-dagger is empty."""
     none = np.empty(0, dtype=np.int64)
     ascends = bool((features[1:] > features[:-1]).all())
     return SelectionState(

@@ -41,7 +41,7 @@ CRITERIA: Mapping[str, type[AbstractCriterion]] = {
 
 
 def criterion_of(name: object, given: Mapping[str, Any]) -> AbstractCriterion:
-    """Create the criterion with a name, using the `given` parameters that are not None.
+    """Create the criterion `name`, using the parameters in `given` that are not None.
 
     Raises
     ------

@@ -1,8 +1,9 @@
 """Criteria score each feature by itself: prepared once from labels, applied to feature blocks.
 
-Most criteria compute the score of a feature from this feature alone: `columns` are the score and,
-if it has a sign, the statistic. Criteria that share information between features (the moderated t)
-return other columns, and compute the scores in `finish` from the columns of all features.
+Most criteria compute the score of a feature from this feature alone. Their `columns` are the score
+and, if it has a sign, the statistic. Criteria that share information between features (the
+moderated t) return other columns, and compute the scores in `finish` from the columns of all
+features.
 
 Labels have one target: two classes, several classes, or numbers (see `LabelReading`).
 """
@@ -35,9 +36,9 @@ TIE = 1e-10
 class CriterionScores:
     """Results of a criterion for s features, (s,) each.
 
-    Features with larger scores are more relevant; a score is infinite if the values are constant
+    Features with larger scores are more relevant. A score is infinite if the values are constant
     within each class and differ between classes. The statistic is the score with a sign. `facts`
-    are quantities estimated from all features. If the score is a function of `key` that loses
+    are quantities estimated from all features. If the score is a function of `key` and has lost
     digits, features are ordered by `key`.
     """
 
@@ -53,7 +54,7 @@ class CriterionScores:
         return self.score if self.key is None else self.key
 
     def extra_results(self, criterion: AbstractCriterion) -> Mapping[str, tuple[Array, str]]:
-        """Results for each feature besides the score: values and a description, by name."""
+        """Results per feature in addition to the score: values and a description, by name."""
         if self.statistic is None:
             return self.others
         return {"statistic": (self.statistic, criterion.signed), **self.others}
@@ -61,7 +62,10 @@ class CriterionScores:
 
 @dataclass(frozen=True, slots=True)
 class LabelReading:
-    """Functions `read`, which converts labels to a `LabelMatrix`, and `prepare`, to a state."""
+    """Functions that process labels.
+
+    `read` converts labels to a `LabelMatrix`, and `prepare` computes the state of the criterion.
+    """
 
     read: Callable[[Array, Any], LabelMatrix]
     prepare: Callable[[LabelMatrix], Any]
@@ -70,7 +74,10 @@ class LabelReading:
 
 
 class AbstractCriterion(ABC):
-    """A criterion; subclasses are frozen dataclasses whose fields are the parameters."""
+    """Criterion that scores each feature by itself.
+
+    Subclasses are frozen dataclasses whose fields are the parameters.
+    """
 
     #: Name for users.
     name: ClassVar[str]
@@ -106,38 +113,46 @@ class AbstractCriterion(ABC):
         return self.labels.read(y, self)
 
     def prepare(self, labels: LabelMatrix, covariates: Array | None = None) -> Any:
-        """Prepare the state for `columns` from labels; it is picklable and sent to all workers."""
+        """Compute the state from the labels; `columns` uses it.
+
+        The state is picklable, and is sent to all workers.
+        """
         return self.labels.prepare(labels)
 
     def covariances(self, state: Any) -> Sequence[AbstractProductVariance]:
-        """Variances of products with labels of related samples or censored times, if any."""
+        """Variances of products of features with the labels, under independence.
+
+        They exist for residual labels of related samples and for censored times; otherwise the
+        result is empty.
+        """
         return ()
 
     @abstractmethod
     def directions(self, state: Any) -> Float:
-        """Vectors (m, k), the label directions, that features are multiplied by."""
+        """Label directions: vectors (m, k) that features are multiplied by."""
 
     @abstractmethod
     def columns(self, state: Any, features: Features, place: slice) -> Float:
-        """Compute k numbers for each of the c features of a tile, (k, c), from which scores follow.
+        """Compute k numbers for each of the c features of a tile, (k, c).
 
-        `place` is the range of columns of `features.directions` that are the directions of `state`.
+        Scores are computed from these numbers. `place` is the range of columns of
+        `features.directions` that are the directions of `state`.
         """
 
     def tile_bytes(self, c: int, m: int) -> int:
-        """Bytes that `columns` needs for features (c, m), besides four arrays of this size."""
+        """Memory that `columns` needs for features (c, m), besides four such arrays, in bytes."""
         return 0
 
     def label_bytes(self, m: int) -> int:
-        """Bytes that the labels of m samples and `prepare` need, in addition to a few vectors."""
+        """Memory for the labels of m samples and for `prepare`, besides a few vectors, in bytes."""
         return 0
 
     def finish(self, state: Any, columns: Float) -> CriterionScores:
-        """Compute scores from the columns of all varying features, (k, s)."""
+        """Compute scores from the columns (k, s) of all varying features."""
         return CriterionScores(columns[0], columns[1] if len(columns) > 1 else None)
 
     def parameters(self) -> dict[str, Any]:
-        """Parameters that identify the criterion besides its name, as plain values."""
+        """Parameters that identify the criterion, in addition to its name, as plain values."""
         mine: Any = self  # a dataclass, unlike the base class
         return {f.name: getattr(self, f.name) for f in fields(mine)}
 
@@ -145,8 +160,8 @@ class AbstractCriterion(ABC):
 def worst_first(scores: Float) -> Index:
     """Positions in ascending order of score, (s,); ties are in the order of positions.
 
-    The tolerance for ties is relative to each score, because a t-statistic may be 1e9 for one
-    feature and 1 for all others.
+    The tolerance for ties is relative to each score, because scores may be very different: a
+    t-statistic may be 1e9 for one feature and 1 for all others.
     """
     by_score = np.argsort(scores, kind="stable").astype(np.int64)
     ascending = scores[by_score]
@@ -225,9 +240,9 @@ def any_classes(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
 
 
 def numbers(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
-    """Read labels as numbers with the linear kernel; two class names become -1 and 1.
+    """Read labels as numbers with the linear kernel.
 
-    Censored times become log-rank scores.
+    Two class names become -1 and 1. Censored times become log-rank scores.
     """
     column = single_target(y, criterion)
     if is_censored(column) or _holds_numbers(column):
@@ -250,7 +265,7 @@ def _holds_numbers(column: Array) -> bool:
 
 
 def single_target(y: Array, criterion: AbstractCriterion) -> Array:
-    """Labels with one target, as (m,); raises an error if there are several targets."""
+    """Return labels (m,) with one target; raises an error if there are several targets."""
     column = as_array(y, "y")
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]

@@ -3,7 +3,7 @@ r"""Test of every feature by HSIC of ranks at several widths, if samples come in
 Labels are exchanged between whole blocks, or within blocks (`dhsic.linalg.blocks`). The functions
 phi_r of the ranks of a feature are averaged over the samples of each of G units, and the means and
 the directions b_s of the labels are centred within strata: ``M_r`` and ``b_s``, (G,). Units are the
-blocks or samples that are exchanged, strata the sets of units within which they are. For
+blocks or samples that are exchanged. Units are exchanged only within the same stratum. For
 independent permutations within all strata t, of n_t units each, the product ``Z_rs = M_r . b_s``
 has mean 0 and variance
 
@@ -11,11 +11,12 @@ has mean 0 and variance
 
 where ``M_r(t)`` and ``b_s(t)`` are the parts in stratum t. A stratum with one unit contributes
 nothing. HSIC at a width is ``T = sum_rs lambda_r mu_s Z_rs^2 / V_rs``, with weights lambda_r of the
-functions and mu_s of the directions. So each function has the weight that it has for samples
-without blocks, although donors differ most in the first function, which is the level of a feature.
+functions and mu_s of the directions. Division by ``V_rs`` gives each function the same weight as
+for samples without blocks. Otherwise the first function, the level of a feature, would have more
+weight, because donors differ most in it.
 
 Mean, variance and skewness of T over all permutations are exact if there is one stratum without
-covariates. Otherwise they are those of a ratio of quadratic forms in normal numbers
+covariates. Otherwise they are computed for a ratio of quadratic forms in normal numbers
 (`dhsic.criteria.rank_law`), with the covariances of the Z_rs, and degrees of freedom ``nu = (sum_t
 |b(t)|^2)^2 / sum_t |b(t)|^4 / (n_t - 1)`` (Satterthwaite, 1946). With few distinct assignments of
 labels to units, all of them are enumerated and the p-value is exact. With up to 256 units, p-values
@@ -104,8 +105,8 @@ class BlockState:
     nu : float
         Degrees of freedom.
     assigned : (G, N + 1, S) or None
-        Directions of the labels as they are, and for all N distinct assignments to units. None if
-        there are too many.
+        Directions of the observed labels, then of all N distinct assignments of labels to units.
+        None if there are too many.
     log_least : float
         Logarithm of the smallest possible p-value.
     regained : float
@@ -124,7 +125,7 @@ class BlockState:
 
     @staticmethod
     def of(labels: LabelDirections, blocks: Blocks, covariates: Float | None) -> BlockState:
-        """Create the state from the directions of the labels of units, (G, S).
+        """Create the state from label directions of the G units, (G, S).
 
         `covariates` (G, q) are means over units.
         """
@@ -157,17 +158,23 @@ class BlockState:
 
     @property
     def additive(self) -> BlockState:
-        """State of a test of the dosage only, see `Multiscale.additive`."""
+        """Return the state of a test of the dosage only.
+
+        See `Multiscale.additive`.
+        """
         return replace(self, units=self.units.additive)
 
     @property
     def is_exact(self) -> bool:
-        """Whether moments over all permutations are in closed form."""
+        """Whether the moments over all permutations are known in closed form."""
         return not (self.blocks.has_strata or self.C.shape[1]) and self.blocks.n_units <= MOST_EXACT
 
     @cached_property
     def drawn(self) -> Float | None:
-        """Directions of the labels and N permutations, (G, N + 1, S); None with many units."""
+        """Directions of the observed labels and of N permutations, (G, N + 1, S).
+
+        The result is None if there are many units.
+        """
         G, (R, S) = self.blocks.n_units, (N_FUNCTIONS, self.h.shape[1])
         if G > MOST_DRAWN:
             return None
@@ -191,8 +198,9 @@ class BlockState:
     def means(self, functions: Float, level: Index) -> Float:
         """Means of R functions over the samples of each unit, centred within strata, (R, G).
 
-        `functions` (R, q) are their values at the q levels of a feature, and `level` (m,) is the
-        level of each sample, q if its value is missing. Covariates are projected out.
+        `functions` (R, q) are the values of the functions at the q levels of a feature. `level`
+        (m,) is the level of each sample, or q if the value is missing. Covariates are projected
+        out.
         """
         blocks, (R, q) = self.blocks, functions.shape
         if blocks.n_units * q < blocks.units.size:
@@ -213,7 +221,7 @@ class BlockState:
 
 
 def _law_of_units(labels: LabelDirections, nu: float, G: int) -> Multiscale:
-    """State of the test of G units, with nu degrees of freedom."""
+    """State of the test of G units with nu degrees of freedom."""
     R, degrees = len(rank_basis(G, N_FUNCTIONS)), max(2, round(nu))
     return Multiscale(
         labels,
@@ -226,9 +234,10 @@ def _law_of_units(labels: LabelDirections, nu: float, G: int) -> Multiscale:
 
 
 def _variances(B: Float, mu: Float, blocks: Blocks, q: int) -> tuple[Float, float, float]:
-    """Coefficients h (G, S), degrees of freedom nu, and factor `regained`, see `BlockState`.
+    """Compute coefficients h (G, S), degrees of freedom nu, and factor `regained`.
 
-    B (G, S) are the label directions, mu (S,) their weights, and q is the number of covariates.
+    They are attributes of `BlockState`. B (G, S) are the label directions, mu (S,) their weights,
+    and q is the number of covariates.
     """
     n = np.diff(np.append(blocks.starts, blocks.n_units))
     parts = np.add.reduceat(np.square(B), blocks.starts, axis=0)  # |b_s(t)|^2
@@ -242,8 +251,8 @@ def _variances(B: Float, mu: Float, blocks: Blocks, q: int) -> tuple[Float, floa
 def _assignments(B: Float, blocks: Blocks) -> tuple[Index | None, float]:
     """All distinct assignments of labels to units (N, G), and the log of the smallest p-value.
 
-    B (G, S) are the directions before they are centred within strata: units with equal rows have
-    equal labels. There are no assignments (None) if N is above `MOST_ASSIGNMENTS`.
+    B (G, S) are the directions before they are centred within strata; units with equal rows have
+    equal labels. The assignments are None if N is above `MOST_ASSIGNMENTS`.
     """
     kinds = np.unique(B.round(9), axis=0, return_inverse=True)[1].ravel()
     ends = np.append(blocks.starts[1:], blocks.n_units)
@@ -302,7 +311,10 @@ def scores_of_blocks(state: BlockState, features: Features) -> FeatureScores:
 def _means_of(
     state: BlockState, X: Float, missing: Array | None
 ) -> Iterator[tuple[WidthFamily, Float]]:
-    """Yield the kernel family of each feature of X (c, m), and its unit means M (R, G)."""
+    """Yield the unit means of each feature, and the kernel family that tests it.
+
+    Features are X (c, m); unit means are M (R, G).
+    """
     order, starts, n_present = sorted_levels(X, missing)
     m = X.shape[1]
     for x, samples, begins_here, n in zip(X, order, starts, n_present.tolist(), strict=True):
@@ -345,12 +357,15 @@ def _of_family(state: BlockState, family: WidthFamily, M: Float) -> FeatureScore
 
 
 def _hsic(family: WidthFamily, z: Float, mu: Float) -> Float:
-    """HSIC (n, K, c) at n feature and K label widths, from standardised products z (c, R, S)."""
+    """HSIC (n, K, c) for n kernel widths of the feature and K label matrices.
+
+    z (c, R, S) are standardised products.
+    """
     return np.asarray(np.einsum("nr,crk->nkc", family.weights, np.square(z) @ mu.T))
 
 
 def _moments(state: BlockState, family: WidthFamily, M: Float) -> WidthMoments:
-    """Moments of HSIC over the permutations that the blocks allow, from unit means M (c, R, G)."""
+    """Moments of HSIC over the permutations that blocks allow, from unit means M (c, R, G)."""
     units, G = state.units, M.shape[2]
     h = state.h @ units.labels.mu[0] / units.labels.mu[0].sum()
     roots = np.sqrt(h)
@@ -394,8 +409,8 @@ def _permuted(
 ) -> float:
     """Log p-value of one feature with unit means M (R, G), from all or random permutations.
 
-    It is the fraction of permutations whose combined p-value is at most as large as the one of the
-    observed labels. `roots` (R, S) are the standard deviations of products.
+    The result is the fraction of permutations with a combined p-value of at most the observed
+    value. `roots` (R, S) are the standard deviations of products.
     """
     B = state.drawn if state.assigned is None else state.assigned
     assert B is not None, "there are few units"
@@ -417,7 +432,9 @@ def _permuted(
 
 @dataclass(frozen=True)
 class BlockIndependence(AbstractCriterion):
-    """Test of HSIC at several widths under permutations that blocks of samples allow.
+    """Test of HSIC at several widths for samples in blocks.
+
+    Permutations respect the blocks.
 
     Parameters
     ----------
@@ -490,7 +507,11 @@ class BlockIndependence(AbstractCriterion):
         return np.empty((state.blocks.units.size, 0))
 
     def columns(self, state: BlockState, features: Features, place: slice) -> Float:
-        """Compute ``-log10 p``, HSIC, width and shape of c features, (5, c); the last row is 0."""
+        """Compute ``-log10 p``, HSIC, width and shape of c features, (5, c).
+
+        The last row would be the test of missing values. It is 0, because this criterion has no
+        such test.
+        """
         scores = scores_of_blocks(state, features)
         none = np.zeros_like(scores.hsic)
         return np.stack([-scores.log_p / LOG_10, scores.hsic, scores.width, scores.shape, none])

@@ -1,11 +1,12 @@
 r"""Scores of categorical features at several widths: HSIC with two kernels on unordered levels.
 
 The functions of a feature with q levels and frequencies p are the q - 1 eigenvectors of the centred
-kernel ``[x = x']``, orthonormal over the samples. The first kernel has its eigenvalues, so a level
-weighs by its frequency. The second one has equal eigenvalues, so rare levels weigh as much as
-frequent ones: with the kernel ``psi(y) = e_y / m_y`` on classes it is the chi-square statistic, and
-with numbers as labels the statistic of an analysis of variance. Both are combined as widths are
-(`dhsic.criteria.multiscale`). Samples with a missing value are excluded.
+kernel ``[x = x']``, orthonormal over the samples. The first kernel is this kernel with its
+eigenvalues, so the weight of a level depends on its frequency. The second kernel has equal
+eigenvalues, so rare and frequent levels have equal weights. HSIC with the second kernel is the
+chi-square statistic if labels are classes with the kernel ``psi(y) = e_y / m_y``, and the statistic
+of an analysis of variance if labels are numbers. Both kernels are combined in the same way as
+several widths (`dhsic.criteria.multiscale`). Samples with a missing value are excluded.
 
 With two levels both kernels are equal, and the feature is tested as a number (`level_scores`).
 """
@@ -28,8 +29,8 @@ FEWEST = 4
 def unordered_functions(counts: Float) -> tuple[Float, Float]:
     """Orthonormal functions of q unordered levels, (q - 1, q), and their eigenvalues, (q - 1,).
 
-    `counts` (q,) are the numbers of samples of the levels, all positive. The eigenvalues of the
-    kernel ``[x = x']`` are relative to the largest.
+    `counts` (q,) are the numbers of samples per level; all are positive. The eigenvalues of the
+    kernel ``[x = x']`` are divided by the largest one.
 
     >>> functions, eigenvalues = unordered_functions(np.array([2.0, 2.0, 4.0]))
     >>> (functions @ np.diag([0.25, 0.25, 0.5]) @ functions.T).round(12) + 0.0
@@ -54,7 +55,7 @@ def family_of(eigenvalues: Float, state: Multiscale) -> WidthFamily:
 
 
 def scores_of_category(state: Multiscale, codes: Index) -> FeatureScores:
-    """Scores of one categorical feature, as arrays (1,).
+    """Scores of one categorical feature, in arrays of shape (1,).
 
     Parameters
     ----------

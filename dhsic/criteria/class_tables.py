@@ -2,11 +2,12 @@
 
 Under independence the members of the rarer class are a random sample of all samples. The numbers of
 members with each value follow the multivariate hypergeometric distribution, and determine the
-statistic. If the class and the feature are skewed, approximations by moments have too small a tail:
-with 60 cases among 2,000 samples and an allele of frequency 0.05, p-values of 1e-4 occur 1.8 times
-as often as they should. So small p-values are replaced by the probability of all tables whose
-approximate p-value is at most the one observed. Larger p-values follow from the skewness of the sum
-over the class: HSIC is its square, so both tails count, and they differ.
+statistic. If the class and the feature are skewed, approximations by moments underestimate the
+tail. For example, with 60 cases among 2,000 samples and an allele of frequency 0.05, p-values of
+1e-4 occur 1.8 times as often as they should. So small p-values are replaced by the probability of
+all tables with an approximate p-value of at most the observed value. Larger p-values are computed
+from the skewness of the sum over the class. HSIC is the square of this sum, so both tails of the
+sum count, and they are different.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class ClassTable:
 
     @staticmethod
     def of(counts: Float, sums: Float, two: tuple[float, float]) -> ClassTable:
-        """Compute the table from sums of the label direction, which has one value per class.
+        """Compute the table from sums of the label direction, which has one value in each class.
 
         Parameters
         ----------
@@ -60,7 +61,7 @@ class ClassTable:
         return ClassTable(counts, n_high, high, low)
 
     def is_skewed(self, values: Float) -> bool:
-        """Whether the approximate p-value of a feature with `values` (q,) is wrong in the tail."""
+        """Whether the approximate p-value of a feature with `values` (q,) is wrong in its tail."""
         n, k = self.counts.sum(), self.members.sum()
         if n - self.counts.max() <= FEW or not 0 < k < n:
             return False  # these variants are handled by `dhsic.criteria.rare`
@@ -68,10 +69,11 @@ class ClassTable:
         return bool(_skewness(centred, self.counts, k / n) ** 2 > LEAST_SKEWNESS)
 
     def tables(self) -> tuple[Float, Float] | None:
-        """Enumerate t tables: numbers of members of the rarer class with each value, (t, q).
+        """Enumerate the possible tables of the feature.
 
-        Also returns their log probabilities (t,). Tables that are far more improbable than the one
-        observed are excluded. Returns None if there are too many tables.
+        Returns the numbers of members of the rarer class with each value, (t, q), and the log
+        probabilities of the tables, (t,). Tables that are far less probable than the observed one
+        are excluded. Returns None if there are too many tables.
         """
         n, k = self.counts.sum(), self.members.sum()
         commonest = int(self.counts.argmax())
@@ -93,7 +95,7 @@ class ClassTable:
         return tables, log_ways - _log_choose(n, k)
 
     def sums(self, tables: Float) -> Float:
-        """Sums of the direction over the samples with each value, for each table, (t, q)."""
+        """Sums of the label direction over the samples with each value, per table, (t, q)."""
         return np.asarray(self.rare * tables + self.others * (self.counts - tables))
 
 
@@ -102,10 +104,11 @@ def _log_choose(n: Float, k: Float) -> Float:
 
 
 def exact_log_p(table: ClassTable, log_p: float, law: Callable[[Float], Float]) -> float:
-    """Exact log p-value: probability of all tables with an approximate p-value as small.
+    """Compute the exact log p-value of a table.
 
-    `log_p` is its approximate log p-value; the function `law` computes those of other tables from
-    their sums, (t, q).
+    It is the probability of all tables with an approximate p-value of at most the observed value.
+    `log_p` is the approximate log p-value of the observed table. The function `law` computes
+    approximate log p-values of other tables from their sums, (t, q).
     """
     enumerated = table.tables()
     if enumerated is None:
@@ -125,17 +128,18 @@ def set_skewed(
     totals: Float,
     two: tuple[float, float],
 ) -> None:
-    """Replace p-values of skewed features by those of a skewed sum, in place.
+    """Replace the p-values of skewed features, in place, using the skewness of a sum.
 
-    The sum of a function over samples, times the label direction, has Pearson's distribution of
-    type III with its permutation moments; HSIC is proportional to its square.
+    The sum is over samples: a function of the feature, times the label direction. HSIC is
+    proportional to its square. Under permutations the sum is approximated by Pearson's distribution
+    of type III with the same moments.
 
     Parameters
     ----------
     log_p : (c,)
         Log p-values by the moments of HSIC.
     function, counts : (c, q)
-        Function at the levels of each feature, of mean 0, and number of samples of each level.
+        Function at the levels of each feature, with mean 0, and number of samples per level.
     sums, totals : (c,)
         Sums of the function times the label direction, and of the direction alone.
     two : pair of float
@@ -155,14 +159,14 @@ def set_skewed(
 
 
 def _skewness(centred: Float, counts: Float, part: Float) -> Float:
-    """Product of the skewness of a feature and of two classes, divided by ``n^(1/2)``.
+    """Skewness of a feature times skewness of a two-class label, divided by ``n^(1/2)``.
 
     n is the number of samples. The result has the shape of `part`.
 
     Parameters
     ----------
     centred, counts : (..., q)
-        Values of the feature at its levels, of mean 0, and number of samples of each level.
+        Values of the feature at its levels, with mean 0, and number of samples per level.
     part : (...)
         Fraction of the samples in one class.
     """
@@ -171,7 +175,7 @@ def _skewness(centred: Float, counts: Float, part: Float) -> Float:
 
 
 def _log_short_tail(z: Float, skewness: Float) -> Float:
-    """Log probability below -z of Pearson's distribution of type III, whose skewness is > 0."""
+    """Log probability below -z of Pearson's distribution of type III, for skewness > 0."""
     shape = np.square(2.0 / skewness)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(gammainc(shape, np.maximum(shape - z * np.sqrt(shape), 0.0))))

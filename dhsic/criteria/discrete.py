@@ -6,15 +6,15 @@ q). The matrix A with ``HSIC = <C, A>`` for an estimator (`dhsic.hsic.estimated`
     ``A = Z kappa Z' + Diag(Z delta)``,
 
 where kappa (q, q) is a kernel between levels, and delta (q,) is added to the diagonal. So A is
-determined by kappa, delta and the counts n of the levels. For the label matrix, ``C = B diag(w)
-B'``, only the sums ``U = Z'B`` (q, r) and those of its diagonal c, ``Z'c``, are needed:
+determined by kappa, delta and the counts n of the levels. Of the label matrix ``C = B diag(w) B'``
+with diagonal c, only the sums ``U = Z'B`` (q, r) and ``Z'c`` are needed:
 
     ``HSIC = <C, A> = sum_kl kappa_kl (U diag(w) U')_kl + delta' Z'c``.
 
 The moments over all permutations are computed from sums over the centred A
-(`dhsic.criteria.null.sums_over`), which has the same form. With covariates it has not: permuted
-labels are multiplied by ``R A R``, ``R = I - Q Q'``. Its traces follow from ``T = Z'Q`` (q, p)
-and the sums ``S_l`` (p, p) of ``Q_i Q_i'`` over each level, because by induction
+(`dhsic.criteria.null.sums_over`), which has the same form. With covariates, permuted labels are
+multiplied by ``R A R`` with ``R = I - Q Q'``, which does not have this form. Its traces follow from
+``T = Z'Q`` (q, p) and the sums ``S_l`` (p, p) of ``Q_i Q_i'`` over each level, because by induction
 
     ``A^k Q = Z X_k + D^k Q``,  ``X_(k+1) = kappa (n X_k + delta^k T) + delta X_k``,  ``X_0 = 0``.
 
@@ -46,10 +46,10 @@ SELDOM = 1 / 64
 
 @dataclass(frozen=True, eq=False)
 class LevelForms:
-    """Matrix A of the HSIC of c features with q levels each, see the module docstring.
+    """Matrices A of the HSIC of c features with q levels each, see the module docstring.
 
-    It is determined by `counts` and `delta` (c, q), and `kappa` (c, q, q). Each A is a matrix over
-    the samples that `counts` includes, those without a missing value.
+    They are determined by `counts` and `delta` (c, q), and `kappa` (c, q, q). Each A is a matrix
+    over the samples with a value, which `counts` includes.
     """
 
     counts: Float
@@ -78,7 +78,7 @@ class LevelForms:
 
     @property
     def diagonal(self) -> Float:
-        """Diagonal of A at the samples of each level, (c, q)."""
+        """Diagonal of A for the samples of each level, (c, q)."""
         return np.asarray(np.einsum("cll->cl", self.kappa) + self.delta)
 
     @property
@@ -94,16 +94,17 @@ class LevelForms:
     def inner(self, U: Float, w: Float, of_diagonal: Float) -> Float:
         """Inner products ``<C, A>`` with the label matrix ``C = B diag(w) B'``, (c,).
 
-        U (c, q, r) are the sums of B over levels, and `of_diagonal` (c, q) those of the diagonal of
-        C.
+        U (c, q, r) are the sums of B over levels, and `of_diagonal` (c, q) the sums of the diagonal
+        of C over levels.
         """
         inner = np.einsum("ckl,ckl->c", self.kappa, _products(U * w, U.transpose(0, 2, 1)))
         return np.asarray(inner + np.vecdot(self.delta, of_diagonal))
 
     def centred(self) -> tuple[LevelForms, Float]:
-        """Centred matrix ``H A H`` minus the multiple of H that makes its trace 0; and its trace.
+        """Centre the matrix A, and subtract a multiple of H so that its trace is 0.
 
-        H is ``I - 1 1' / m``.
+        H is ``I - 1 1' / m``. Returns ``H A H`` minus this multiple of H, and the trace of ``H A
+        H``.
         """
         n, m = self.counts, self.n_samples
         means = (_times(self.kappa, n) + self.delta) / m[:, None]
@@ -132,8 +133,9 @@ class LevelForms:
     def projected_traces(self, T: Float, S: Float) -> tuple[Float, Float, Float]:
         """Traces of ``R A R``, its square and its cube, (c,) each; for R see the module docstring.
 
-        T (c, q, p) are the sums of the rows Q_i of the covariate basis over each level, and S
-        (c, q, p, p) the sums of ``Q_i Q_i'``. The traces are those of ``(A - Q Q' A)^k``, expanded.
+        The traces are computed by expanding ``(A - Q Q' A)^k``. T (c, q, p) are the sums of the
+        rows Q_i of the covariate basis over each level, and S (c, q, p, p) the sums of ``Q_i
+        Q_i'``.
         """
         n, delta, X = self.counts[..., None], self.delta[..., None], np.zeros_like(T)
         own, power, between = np.einsum("cll->cl", self.kappa), np.ones_like(T[..., :1]), []
@@ -164,7 +166,7 @@ class LevelForms:
     def moments(self, null: NullOf, T: Float | None, S: Float | None) -> Moments:
         """Moments of HSIC, ``<P C P', R A R>``, over all permutations P of the labels, (c,) each.
 
-        T and S are as in `projected_traces`; None without covariates.
+        T and S are as in `projected_traces`. They are None without covariates.
         """
         centred, trace = self.centred()
         second, third = centred.sums()
@@ -181,7 +183,7 @@ class LevelForms:
 
 
 def _cube(x: Float) -> Float:
-    """Cubes ``x^3``, a hundred times faster than by the power operator."""
+    """Cubes ``x^3``; multiplication is a hundred times faster than the power operator."""
     return np.asarray(x * x * x)
 
 
@@ -200,13 +202,13 @@ def _products(A: Float, B: Float) -> Float:
 
 
 def sums_over_codes(raw: Array, code: int | None, Y: Float) -> Float:
-    """Sums of few columns Y (m, k) over the samples with code 0, 1, 2 and missing: (4, c, k).
+    """Sums of a few columns Y (m, k) over the samples with code 0, 1, 2 and missing: (4, c, k).
 
-    Genotypes raw (c, m) are int8; `code` is -1, the code of missing values, or None if there are
-    none. The last column of Y is 1, so that its sums are exact counts. Products are in float32,
-    which takes half the time, with errors of a millionth of the standard deviation of a sum over
-    random samples. They are in float64 if nearly all samples have code 1 or 2, because the other
-    sums are then small differences.
+    The genotypes `raw` (c, m) are int8. `code` is -1, the code of missing values, or None if no
+    values are missing. The last column of Y is 1, so its sums are the exact counts. Products are in
+    float32, which takes half the time; the errors are about a millionth of the standard deviation
+    of a sum over random samples. If nearly all samples have code 1 or 2, the other sums are small
+    differences, and products are in float64.
     """
     sums = _sums_over_codes(raw, code, Y.astype(np.float32))
     counts = sums[..., -1]
@@ -253,10 +255,10 @@ def _add_missing(mask: Array, Y: Float, out: Float) -> None:
 def _add_products(values: Array, Y: Array, *outs: Float) -> None:
     """Add the products of values (c, m) with Y (m, k) to the first of `outs`, (c, k).
 
-    The products of their squares are added to the second one, if there is one. Products are in the
-    precision of Y, for strips of samples that are added in float64. All products have equal numbers
-    of features, including the last one, so that the bits of a feature do not depend on its
-    position.
+    If there is a second array in `outs`, the products of the squared values are added to it.
+    Products of a strip of samples have the precision of Y, and strips are added in float64. All
+    products have the same number of features, including the last one, so the bits of a feature do
+    not depend on its position.
     """
     c, m = values.shape
     strip = np.zeros((HEIGHT, min(m, WIDTH)), dtype=Y.dtype)

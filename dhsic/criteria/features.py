@@ -2,9 +2,9 @@
 
 Several runs score the same features, each for its own target. Quantities that do not depend on the
 target are computed once: indicators of the levels of features with few values, squares, median
-distances. The others are mostly products with a few vectors, the *directions* of a run: class
-indicators, labels, a factor of the label kernel matrix. Features are multiplied by the directions
-of all runs at once (`dhsic.linalg.directions`).
+distances. The other quantities are mostly products with a few vectors, the *directions* of a run,
+such as class indicators, labels, or a factor of the label kernel matrix. Features are multiplied by
+the directions of all runs at once (`dhsic.linalg.directions`).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ FEW_VALUES = 64
 class Levels:
     """Levels (distinct values) of c features with q levels each.
 
-    `which` (c,) are the positions of the features, `values` (q, c) the values of the levels,
-    `counts` (c, q) their numbers of samples, and `along` (c, q, k) the sums of the directions over
-    these samples. `sampled` (c, q) are the counts among the samples that medians are computed from.
-    Samples with a missing value belong to no level; `absent` (c, k) are the sums of the directions
-    over them.
+    `which` (c,) are the positions of the features. `values` (q, c) are the values of the levels,
+    and `counts` (c, q) the numbers of samples. `along` (c, q, k) are the sums of the label
+    directions over these samples. `sampled` (c, q) are the counts in a subset of the samples that
+    is used for medians. Samples with a missing value belong to no level; `absent` (c, k) are the
+    sums of the directions over them.
     """
 
     which: Index
@@ -52,7 +52,7 @@ class Levels:
     absent: Float | None = None
 
     def take(self, which: Index) -> Levels:
-        """Select some of the features, renumbered from 0."""
+        """Select some of the features; their positions are renumbered from 0."""
         absent = None if self.absent is None else self.absent[which]
         by_level = self.values[:, which], self.counts[which], self.along[which]
         return Levels(np.arange(which.size), *by_level, self.sampled[which], absent)
@@ -65,7 +65,7 @@ class Features:
     Attributes
     ----------
     X : (c, m) float64
-        One feature per row, with mean 0; missing values are 0, the mean. It is (c, 0) if features
+        One feature per row, with mean 0; missing values are 0 (the mean). It is (c, 0) if features
         are represented by their levels only.
     n_levels : (c,)
         Number of distinct values of each feature; 0 if there are many.
@@ -92,9 +92,9 @@ class Features:
 
     @cached_property
     def missing_sums(self) -> tuple[Float, Float] | None:
-        """Sums of the directions over missing samples, (c, k), and their number, (c,).
+        """Sums of the directions over the samples without a value, (c, k), and their number, (c,).
 
-        A sample is missing for a feature if it has no value.
+        Both are per feature. The result is None if no value is missing.
         """
         if self.missing is None:
             return self.coded_missing
@@ -127,7 +127,7 @@ class Features:
 
     @cached_property
     def levels(self) -> list[Levels]:
-        """Levels of the features with few values, batched by number of levels."""
+        """Levels of the features with few values, grouped by number of levels."""
         if self.coded is not None:
             return [self.coded]
         batches, stride = [], -(-self.X.shape[1] // MEDIAN_SAMPLES)
@@ -148,7 +148,7 @@ class Features:
 
     @cached_property
     def median_squares(self) -> Float:
-        """Median squared distance between samples, (c,), for features that vary."""
+        """Median squared distance between samples for each feature that varies, (c,)."""
         if self.coded is not None:
             return medians_of_levels(self.coded.values.T, self.coded.sampled)
         stride = -(-self.X.shape[1] // MEDIAN_SAMPLES)
@@ -167,7 +167,7 @@ class Features:
 
 
 def resolve_width(bandwidth: object) -> AbstractBandwidth:
-    """Bandwidth policy for the kernel on one feature; raises an error for a grid."""
+    """Return the bandwidth policy for the kernel on one feature; raises an error for a grid."""
     policy = resolve_bandwidth(bandwidth)
     if not isinstance(policy, Dimension | Fixed | Median):
         raise InputError(
@@ -180,9 +180,9 @@ def resolve_width(bandwidth: object) -> AbstractBandwidth:
 def median_square(x: Float) -> float:
     """Median squared distance between values of x (m,), over pairs i < j.
 
-    If most distances are 0, it is the median of the positive ones. Pairs are not enumerated: values
-    within t of a value are next to it in sorted order; if there are few distinct values, pairs are
-    counted by value.
+    If most distances are 0, the median of the positive distances is returned. Pairs are not
+    enumerated. In sorted order the values within t of a value are its neighbours, so they can be
+    counted by bisection. If there are few distinct values, pairs are counted by value.
     """
     s = np.sort(x)
     places = np.flatnonzero(np.concatenate([[True], s[1:] != s[:-1]]))
@@ -235,9 +235,9 @@ def medians_of_levels(values: Float, counts: Float) -> Float:
 
 
 def _median(s: Float, first: int, end: int) -> float:
-    """Median squared distance over the pairs of sorted values s with ranks `first` to ``end - 1``.
+    """Median squared distance over the pairs with ranks `first` to ``end - 1``.
 
-    Pairs are ranked by distance, from 0.
+    s are sorted values. Their pairs are ranked by distance, from 0.
     """
     low, high = first + (end - first - 1) // 2, first + (end - first) // 2
     below = _distance(s, low)
@@ -246,9 +246,9 @@ def _median(s: Float, first: int, end: int) -> float:
 
 
 def _distance(s: Float, k: int) -> float:
-    """Distance of rank k (from 0), in ascending order, among all pairs of sorted values s.
+    """Distance of rank k among all pairs of sorted values s.
 
-    It is found by bisection.
+    Ranks are ascending, from 0. The distance is found by bisection.
     """
     low, high = 0.0, float(s[-1] - s[0])
     if _n_within(s, low) > k:
@@ -268,5 +268,8 @@ def _n_within(s: Float, t: float) -> int:
 
 
 def _ends(s: Float, t: float) -> Index:
-    """Position of the last value that is at most t larger, for each of the sorted values s."""
+    """Position of the last value within t of each value.
+
+    s are sorted values.
+    """
     return np.searchsorted(s, s + t, side="right") - 1

@@ -1,4 +1,4 @@
-r"""Spread of HSIC at several widths for censored times, if features follow the time at risk.
+r"""Spread of HSIC for censored times, if a feature depends on the time at risk.
 
 The log-rank score of a sample has a variance proportional to ``h_i``, its expected number of events
 while at risk (`dhsic.kernels.risk_variance`), with mean 1 over samples. If samples with large h
@@ -11,8 +11,9 @@ proportional to
 
 because products of cosines are sums of cosines. The variance of ``sum_r lambda_r Z_r^2`` is
 proportional to ``sum_rq lambda_r lambda_q H_rq^2``, and its ratio to ``sum_r lambda_r^2`` is the
-*spread ratio* of the feature, less its mean over permutations, which the moments contain. It is at
-least 1. `H_11` is 1, because the first product is divided by its own standard deviation.
+*spread ratio* of the feature. Its mean over permutations is subtracted, because the moments already
+contain it. The ratio is at least 1. `H_11` is 1, because the first product is divided by its own
+standard deviation.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ with the mean, variance and skewness over all permutations of the labels in clos
 (`dhsic.criteria.mixture`). For variants with few carriers HSIC has few different values, which are
 enumerated or sampled (`dhsic.criteria.rare`).
 
-Features with q values, if q is small, as for genotypes, take O(q^3) operations besides sums of a
-few directions over their levels (`dhsic.criteria.discrete`). Others take O(m r^3) each, where r is
-the number of directions of their kernel matrix, 20 to 40. If the labels have many directions (more
-than 64 classes, or a given matrix), they take O(m^3).
+A feature with few values, such as a genotype, takes O(q^3) operations for q values, and sums of a
+few directions over its levels (`dhsic.criteria.discrete`). Other features take O(m r^3) each, where
+r is the number of directions of their kernel matrix, 20 to 40. If the labels have many directions
+(more than 64 classes, or a given matrix), each feature takes O(m^3).
 """
 
 from __future__ import annotations
@@ -77,7 +77,11 @@ _DRAWING = threading.Lock()
 
 @dataclass(frozen=True, eq=False)
 class Permuted:
-    """State of the test with one width: label matrix C, basis of covariates, and moments of C."""
+    """State of the test with one kernel width.
+
+    It contains the label matrix C, a basis of the covariates, and quantities of C that determine
+    moments.
+    """
 
     C: Symmetric
     Q: Float | None  # (m, p), a basis of ``[1, covariates]``; None without covariates
@@ -90,11 +94,22 @@ class Permuted:
 
     @staticmethod
     def of(labels: LabelMatrix, covariates: Array | None) -> Permuted:
-        """Compute ``C = R L R``: L with covariates projected out, in low rank if L has low rank.
+        """Compute the label matrix ``C = R L R``, in which covariates are projected out.
 
-        Raises an error if covariates explain all of L. Omitted directions change HSIC by at most
-        their trace times ``||A||``; HSIC of permuted labels has standard deviation ``2^(1/2) ||C||
-        ||A|| / m``.
+        C has low rank if L has low rank. Raises an error if covariates explain all of L. Directions
+        are omitted if they hardly matter: they change HSIC by at most their trace times ``
+
+        A
+
+        ``, while HSIC of permuted labels has standard deviation ``2^(1/2)
+
+        C
+
+
+
+        A
+
+        / m``.
         """
         m = labels.n_samples
         part = 2**0.5 * LEFT_OUT / m
@@ -111,15 +126,19 @@ class Permuted:
 
     @cached_property
     def missingness(self) -> MissingnessTest | None:
-        """Test whether missing values depend on the labels; None if C has too many directions."""
+        """Create the test of whether missing values depend on the labels.
+
+        The result is None if C has too many directions.
+        """
         if not isinstance(self.C, LowRankSymmetric):
             return None
         return MissingnessTest(self.C.F * np.sqrt(np.abs(self.C.weights)))
 
     def log_p(self, z: Float, skewness: Float) -> Float:
-        """Log p-values, (c,), of HSIC that is z standard deviations above its mean.
+        """Log p-values, (c,), of standardised HSIC z under independence.
 
-        z and `skewness`, the skewness of HSIC under permutations, are (c,).
+        HSIC is z standard deviations above its mean. z and `skewness`, the skewness of HSIC under
+        permutations, are (c,).
         """
         log_p = log_tail(z, skewness)
         if self.correction is not None:
@@ -127,9 +146,10 @@ class Permuted:
         return log_p
 
     def log_p_of_rare(self, z: Float, carriers: Carriers, statistic: str) -> Float:
-        """Log p-values of standardised HSIC z (c,) for variants with equal numbers of carriers.
+        """Log p-values of standardised HSIC z (c,) for rare variants.
 
-        `carriers` are these numbers, and `statistic` is "unbiased" or "biased".
+        All variants have the same numbers of carriers, `carriers`. `statistic` is "unbiased" or
+        "biased".
         """
         assert isinstance(self.C, LowRankSymmetric), "others have no directions"
         with _DRAWING:
@@ -140,7 +160,11 @@ class Permuted:
 
     @property
     def regained(self) -> float:
-        """Factor to multiply HSIC of permuted labels by, because covariates make it too small."""
+        """Factor by which HSIC of permuted labels is multiplied.
+
+        Regression on covariates makes HSIC of permuted residuals too small; the factor corrects
+        this.
+        """
         return regained(self.basis)
 
     @property
@@ -152,8 +176,8 @@ class Permuted:
     def directions(self) -> Float:
         """Label columns that are summed over the levels of a feature, (m, k).
 
-        They are the directions and the diagonal of the label matrix C and, with covariates, the
-        columns Q_i of their basis and the products Q_i Q_j.
+        They are the directions and the diagonal of the label matrix C. With covariates there are
+        also the columns Q_i of their basis, and the products of pairs of columns.
         """
         if not isinstance(self.C, LowRankSymmetric):
             return np.empty((len(self.C.diagonal), 0))
@@ -166,10 +190,11 @@ class Permuted:
     def sums_of(
         self, along: Float, counts: Float
     ) -> tuple[Float, Float, Float | None, Float | None]:
-        """Arguments U, Z'c, T, S of `LevelForms` methods, from sums over levels `along` (c, q, k).
+        """Compute the arguments U, Z'c, T and S of `LevelForms` methods.
 
-        Labels are centred over the samples of the levels, `counts` (c, q), and the basis of
-        covariates is rescaled to these, because samples with a missing value are excluded.
+        They are computed from sums over levels, `along` (c, q, k). Samples with a missing value are
+        excluded. Labels are therefore centred over the samples of the levels, `counts` (c, q), and
+        the basis of covariates is rescaled to these samples.
         """
         assert isinstance(self.C, LowRankSymmetric), "others have no directions"
         r, m = self.C.rank, self.C.n_samples
@@ -193,7 +218,7 @@ class Permuted:
         return U, of_diagonal, of_covariates[..., :p] * np.sqrt(larger), S * larger[..., None]
 
     def of_samples(self, rows: Index) -> Permuted:
-        """Restrict the state to the samples `rows` (n,); regress out covariates among them."""
+        """Restrict the state to the samples `rows` (n,), and regress out covariates again."""
         Q = covariate_basis(None if self.Q is None else self.Q[rows], rows.size)
         return replace(self, C=self.C.of_samples(rows).projected(Q), Q=Q)
 
@@ -287,9 +312,10 @@ class Independence(AbstractCriterion):
         residuals: Sequence[Float],
         covariances: Sequence[ResidualCovariance],
     ) -> Permuted | Multiscale:
-        """Add to `state` the covariances of labels that are the residuals (m, n) of each target.
+        """Add the covariances of residual labels of related samples to `state`.
 
-        If the label matrix has too many directions, samples are treated as exchangeable.
+        `residuals` are the residuals (m, n) of each target. If the label matrix has too many
+        directions, samples are treated as exchangeable.
         """
         if isinstance(state, Multiscale):
             B = state.labels.B
@@ -306,9 +332,10 @@ class Independence(AbstractCriterion):
         return state.directions
 
     def columns(self, state: Permuted | Multiscale, features: Features, place: slice) -> Float:
-        """Compute ``-log10 p``, HSIC, and sigma (or width and shape) of c features, (4 or 5, c).
+        """Compute ``-log10 p``, HSIC, and sigma (or width and shape) of c features.
 
-        The last row is ``-log10 p`` of the test whether missing values depend on the labels.
+        The result is (4, c), or (5, c) with width and shape. The last row is ``-log10 p`` of the
+        test whether missing values depend on the labels.
         """
         missing = _missingness(state, features, place)
         if isinstance(state, Multiscale):
@@ -397,10 +424,11 @@ class Independence(AbstractCriterion):
         missing: Mask | None,
         ratios: Float | None,
     ) -> Float:
-        """Score and HSIC, (2,), of one feature x (m,) with many values, or if C is not of low rank.
+        """Score and HSIC, (2,), of one feature x (m,), from its kernel matrix.
 
-        Samples in the mask `missing` (m,) are excluded. The result agrees with `hsic_test`, unless
-        labels are residuals of related samples, with variance ratios (2, r).
+        It is used for features with many values, and if C is not of low rank. Samples in the mask
+        `missing` (m,) are excluded. The result agrees with `hsic_test`, unless labels are residuals
+        of related samples, with variance ratios (2, r).
         """
         if missing is not None and missing.any():
             present = np.flatnonzero(~missing)
@@ -439,14 +467,14 @@ class Independence(AbstractCriterion):
         return 8 * (COPIES * MOST_DIRECTIONS * m + PAIRS * min(m, MEDIAN_SAMPLES) ** 2)
 
     def finish(self, state: Permuted | Multiscale, columns: Float) -> CriterionScores:
-        """Compute the scores, HSIC, p, q (Benjamini and Hochberg, 1995), and width or sigma."""
+        """Compute scores, HSIC, p, q (Benjamini and Hochberg, 1995), and width or sigma."""
         score, observed, *rest, _ = columns
         p, q = 10.0**-score, np.empty_like(score)
         order = np.argsort(p)  # later sorts of sorted values are fast
         q[order] = adjusted_p_values(p[order])
         meanings: dict[str, tuple[Array, str]] = {
             "hsic": (observed, "HSIC of the feature alone and the labels"),
-            "p": (p, "p-value: probability of an HSIC as large under independence"),
+            "p": (p, "p-value: probability, under independence, of at least such an HSIC"),
             "q": (q, Q_MEANING),
         }
         if not isinstance(state, Permuted):
@@ -459,9 +487,10 @@ class Independence(AbstractCriterion):
 
 
 def adjusted_p_values(p: Float) -> Float:
-    """Adjusted p-values q of tests with the p-values p (Benjamini and Hochberg, 1995); both (n,).
+    """Compute adjusted p-values (q-values) of Benjamini and Hochberg (1995), (n,).
 
-    They are those of scipy.stats.false_discovery_control, which loads slowly.
+    The results are the same as from scipy.stats.false_discovery_control, which takes long to
+    import.
 
     >>> adjusted_p_values(np.array([0.5, 0.6, 0.1, 0.001])).tolist()
     [0.6, 0.6, 0.2, 0.004]
@@ -475,15 +504,15 @@ def adjusted_p_values(p: Float) -> Float:
 def inflation_of(p: Float) -> float:
     """Genomic inflation factor lambda of p-values.
 
-    It is the median of their chi-squared values (1 degree of freedom) divided by the median under
-    independence.
+    It is the median of the chi-squared statistics (1 degree of freedom) that correspond to the
+    p-values, divided by the median under independence.
     """
     median = max(float(np.median(p)), np.finfo(float).tiny)
     return float(chdtri(1, median) / chdtri(1, 0.5))
 
 
 def _missingness(state: Permuted | Multiscale, features: Features, place: slice) -> Float:
-    """Compute ``-log10 p`` of the test whether missing values depend on the labels, (c,).
+    """Compute ``-log10 p`` of the test of whether missing values depend on the labels, (c,).
 
     It is 0 if no value of the feature is missing.
     """
@@ -498,10 +527,10 @@ def _missingness(state: Permuted | Multiscale, features: Features, place: slice)
 
 
 def _part_present(C: Symmetric, of_diagonal: Float, n: Float) -> Float:
-    """Factors (c,) that convert moments over all samples to those over samples with a value.
+    """Factors (c,) that adapt moments over all samples to the samples with a value.
 
-    A factor is the trace of the label matrix over these samples, divided by the trace of C, times
-    ``(m - 1) / (n - 1)``; it is 1 if no value is missing.
+    A factor is the trace of the label matrix over these samples, divided by the trace of C, and
+    multiplied by ``(m - 1) / (n - 1)``. It is 1 if no value is missing.
 
     Parameters
     ----------
@@ -518,11 +547,11 @@ def _part_present(C: Symmetric, of_diagonal: Float, n: Float) -> Float:
 def _deviations(
     observed: Float, null: Moments, rounding: Float, times: float
 ) -> tuple[Float, Float]:
-    """Standardised HSIC, and the skewness under permutations; (c,) each.
+    """Return standardised HSIC, and the skewness under permutations; (c,) each.
 
-    Standardised HSIC is NaN if all permutations have the same value. `observed` is HSIC, `null` its
-    moments under permutations, `rounding` the size of rounding errors; `times` is a factor on
-    permuted values (see `Permuted.regained`).
+    `observed` is HSIC and `null` contains its moments under permutations. `times` is a factor on
+    permuted values (see `Permuted.regained`). `rounding` is the size of rounding errors.
+    Standardised HSIC is NaN if all permutations have the same value.
     """
     spread = times * np.atleast_1d(np.sqrt(null.variance))
     varies = spread > rounding

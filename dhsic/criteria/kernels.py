@@ -1,10 +1,10 @@
 """Criteria with a Gaussian kernel on each feature: MMD, kernel target alignment, QMI.
 
-They detect dependence of any shape on single features, while the criteria in
-`dhsic.criteria.linear` detect differences of means. The kernel is ``exp(-sigma (x - x')^2)``.
-`bandwidth` sets sigma: ``"dimension"`` is 1/2, suitable for standardised features; ``"median"`` is
-computed from the median distance of each feature. These are the policies of JMLR 4.1 with
-``|S| = 1``. Samples with a missing value are excluded for this feature (`dhsic.criteria.present`).
+They detect dependence of any shape on single features. The criteria in `dhsic.criteria.linear`
+detect differences of means only. The kernel is ``exp(-sigma (x - x')^2)``. `bandwidth` sets sigma:
+``"dimension"`` is 1/2, which suits standardised features; ``"median"`` is computed from the median
+distance of each feature. These are the policies of JMLR 4.1 with ``|S| = 1``. Samples with a
+missing value are excluded for this feature (`dhsic.criteria.present`).
 """
 
 from __future__ import annotations
@@ -52,13 +52,16 @@ class ScaledLabels:
 
     @staticmethod
     def of(L: LowRankSymmetric, divisor: float) -> ScaledLabels:
-        """Create the state from L in low rank; kernel sums are divided by `divisor`."""
+        """Create the state from the low-rank label matrix L.
+
+        Kernel sums are divided by `divisor`.
+        """
         weights = PresentWeights.of(L.F)
         centred = (L.F - weights.mean) * np.sqrt(np.abs(L.weights))
         return ScaledLabels(L, divisor, weights, MissingnessTest(centred))
 
     def log10_p_missing(self, features: Features, place: slice) -> Float:
-        """Compute ``-log10 p`` of the test whether missing values depend on the labels, (c,)."""
+        """Compute ``-log10 p`` of the test of whether missing values depend on the labels, (c,)."""
         if features.missing_sums is None:
             return np.zeros(len(features.X))
         sums, n = features.missing_sums
@@ -80,9 +83,9 @@ def _of_norm_one(labels: LabelMatrix) -> ScaledLabels:
 
 
 def _window(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
-    """Read classes or numbers as labels with the kernel nu of `QMI`, up to a constant factor.
+    """Read classes or numbers as labels with the label kernel nu of `QMI`.
 
-    Censored times become log-rank scores.
+    The kernel is nu up to a constant factor. Censored times become log-rank scores.
     """
     column = single_target(y, criterion)
     if is_censored(column):
@@ -99,12 +102,12 @@ def _window(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
 
 
 def _delta(classes: ClassTarget) -> ClassTarget:
-    """Kernel nu for classes: 1 within a class, 0 between classes."""
+    """Kernel nu for classes: 1 for a pair in the same class, and 0 for other pairs."""
     return ClassTarget.of(classes.codes, "delta")
 
 
 def _on_numbers(target: RealTargets) -> RealTargets:
-    """Kernel nu for numbers: the Gaussian window on standardised numbers."""
+    """Kernel nu for numbers: a Gaussian window on the standardised numbers."""
     assert target.sigma is not None, "the kernel on them is Gaussian"
     std = target.values.std()
     return RealTargets(target.values / std, target.sigma * float(std) ** 2 / 2, name=target.name)
@@ -122,7 +125,7 @@ def _centred_window(labels: LabelMatrix) -> ScaledLabels:
 
 @dataclass(frozen=True)
 class AbstractKernelCriterion(AbstractCriterion):
-    """A criterion with a Gaussian kernel on each feature."""
+    """Criterion with a Gaussian kernel on each feature."""
 
     has_bandwidth = True
     is_timed = False
@@ -135,7 +138,10 @@ class AbstractKernelCriterion(AbstractCriterion):
     def of_width(
         self, sigma: Float, state: ScaledLabels, features: Features, place: slice
     ) -> Float:
-        """Compute scores (c,) for kernel widths `sigma` (c,); other parameters as in `columns`."""
+        """Compute scores (c,) for kernel widths `sigma` (c,).
+
+        The other parameters are as in `columns`.
+        """
 
     @property
     def leaves_missing_out(self) -> bool:
@@ -145,9 +151,9 @@ class AbstractKernelCriterion(AbstractCriterion):
         return state.L.F
 
     def columns(self, state: ScaledLabels, features: Features, place: slice) -> Float:
-        """Compute scores, and ``-log10 p`` of the test whether missing values depend on the labels.
+        """Compute scores, and the test of whether missing values depend on the labels.
 
-        The result is (2, c).
+        The result is (2, c); the second row is ``-log10 p`` of the test.
         """
         sigma = features.widths(resolve_width(self.bandwidth))
         scores = self.of_width(sigma, state, features, place)

@@ -1,15 +1,15 @@
-r"""Correction of the test statistic for related samples, whose labels are residuals.
+r"""Correction of the test statistic for related samples; their labels are residuals.
 
-If samples are related, a test uses the residuals e of a target given its relatives. Their product
-with a feature has another variance than with exchangeable samples. The quotient of both is the
-variance ratio gamma of the feature (`dhsic.linalg.residual_covariance`).
+If samples are related, a test uses the residuals e of the target after prediction from relatives.
+The product of e with a feature has another variance than for exchangeable samples. The quotient of
+the two variances is the variance ratio gamma of the feature (`dhsic.linalg.residual_covariance`).
 
 The test multiplies features not only by e but by several directions b, which are functions of e.
 With r the correlation of b and e, the fraction ``r^2`` of the variance of b is linear in e and has
 the ratio gamma. The remaining fraction is not linear in e and behaves nearly as if samples were
 exchangeable: its ratio is 1. So the ratio of b is ``1 + r^2 (gamma - 1)``. Products of b with the
-feature are divided by the square root of this ratio. They then have the distribution that permuted
-labels have, and the permutation test is valid.
+feature are divided by the square root of this ratio. They then have the same distribution as with
+permuted labels, and the permutation test is valid.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ NOTHING = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class LabelCovariance:
-    """Covariances of the residuals of each target, and how much of each direction they explain.
+    """Covariances of the residual labels of related samples.
+
+    They also contain how much of each label direction the residuals explain.
 
     Attributes
     ----------
@@ -69,15 +71,19 @@ class LabelCovariance:
         return LabelCovariance((variance,), np.eye(variance.n_directions))
 
     def ratios(self, of_targets: Float) -> Float:
-        """Compute variance ratios for directions, (c, R, S), from those of targets, (c, R, t)."""
+        """Compute the variance ratios of directions, (c, R, S).
+
+        `of_targets` (c, R, t) are the variance ratios of the targets' residuals.
+        """
         return np.asarray(1.0 + (of_targets - 1.0) @ self.parts.T)
 
 
 def exchangeable(B: Float, x: Float, Q: Float, ratios: Float) -> Float:
-    """Change directions B (m, r) along a feature x (m,), to correct their products with x.
+    """Rescale directions B (m, r) along a feature x (m,) so that samples are exchangeable.
 
-    The products are divided by the square roots of `ratios` (r,), the variance ratios of the
-    directions. Covariates (basis Q) are regressed out of x first.
+    Their products with x are divided by the square roots of `ratios` (r,), the variance ratios of
+    the directions. The other parts of the directions do not change. Covariates (basis Q) are first
+    regressed out of x.
     """
     x = x - Q @ (Q.T @ x)
     along = x @ B / (x @ x)
@@ -85,15 +91,16 @@ def exchangeable(B: Float, x: Float, Q: Float, ratios: Float) -> Float:
 
 
 def exchangeable_sums(U: Float, counts: Float, values: Float, ratios: Float) -> Float:
-    """Apply the correction of `exchangeable` to features of q levels, by their sums over levels.
+    """Apply the correction `exchangeable` to features with q levels, using sums over levels.
 
-    Products with two functions of a feature are divided by the square roots of their ratios: its
-    value, and its dominance (the part of the square that is not linear in the value).
+    There are two functions of a feature: its value, and its dominance (the part of the square that
+    is not linear in the value). The products of directions with each function are divided by the
+    square roots of the variance ratios.
 
     Parameters
     ----------
     U : (c, q, r)
-        Sums of r directions over the samples of each level of c features.
+        Sums of r directions over the samples in each level of c features.
     counts, values : (c, q)
         Number of samples and value of each level.
     ratios : (c, 2, r)
@@ -106,7 +113,7 @@ def exchangeable_sums(U: Float, counts: Float, values: Float, ratios: Float) -> 
 
 
 def _explained(unit: Float, columns: Float, Q: Float) -> Float:
-    """Fraction of the variance of each column of `unit` that `columns` explain beyond Q, (S,).
+    """Fraction of the variance of each column of `unit` explained by `columns` but not Q, (S,).
 
     Columns of `unit` (m, S) have norm 1; `columns` is (m, n).
     """

@@ -1,12 +1,12 @@
-r"""Directions of labels for the test at several widths, and label kernels as weights of directions.
+r"""Label directions for the test at several widths; label kernels are weights of these directions.
 
 Real labels are replaced by functions of their ranks, like features (`dhsic.linalg.rank_basis`): the
 first function detects differences in location, the second in spread, further ones in tails and
 non-monotone shapes. Coordinates in two or three dimensions use products of such functions; the
 weight of a product under a Gaussian kernel on all coordinates is the product of the weights.
 Classes keep their kernel (JMLR eq. 17 to 19). Integers that may be class numbers or measurements
-(`dhsic.kernels.label_parts.MixedTarget`) have two kinds of label matrices: those of functions of
-ranks, and one with equal weights for all functions of the classes, whose p-value has the weight
+(`dhsic.kernels.label_parts.MixedTarget`) have two kinds of label matrices. Some use functions of
+ranks. Another one has equal weights for all functions of the classes; its p-value has the weight
 `CLASS_SHARE`. Several targets are scaled alike: the label matrix of each target has norm 1.
 """
 
@@ -111,11 +111,11 @@ class LabelDirections:
 
 
 def weighted_directions(labels: LabelMatrix, p: Float, Q: Float) -> LabelDirections:
-    """Directions of one target on samples with weights p (m,) of sum 1, times ``sqrt(p)``.
+    """Directions of one target on weighted samples, multiplied by ``sqrt(p)``.
 
-    They are orthonormal, and orthogonal to Q (m, q), an orthonormal basis of ``sqrt(p) [1, C]``.
-    All functions of classes have the same weight; without covariates this is the kernel of JMLR eq.
-    18 with weighted sizes, up to a factor.
+    The weights p (m,) sum to 1. The directions are orthonormal, and orthogonal to Q (m, q), an
+    orthonormal basis of ``sqrt(p) [1, C]``. All functions of classes have the same weight. Without
+    covariates this is, up to a factor, the kernel of JMLR eq. 18 with weighted class sizes.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def weighted_directions(labels: LabelMatrix, p: Float, Q: Float) -> LabelDirecti
 def _of_part(part: LabelPart, Q: Float, *, by_ranks: bool) -> tuple[Float, Float, Float] | None:
     """Directions (m, S), weights (K, S) and shares (K,) of one part of the labels.
 
-    For these see `LabelDirections`. Returns None if the part has too many directions.
+    They are attributes of `LabelDirections`. Returns None if the part has too many directions.
     """
     if isinstance(part, CensoredTarget):
         return _of_scores(part, Q)
@@ -180,7 +180,7 @@ def _of_part(part: LabelPart, Q: Float, *, by_ranks: bool) -> tuple[Float, Float
 
 
 def _n_functions(values: Float) -> int:
-    """Number of functions for each of t targets, values (m, t); 0 if they would be too many."""
+    """Number of functions for each of t targets, values (m, t); 0 if there are too many."""
     t = values.shape[1]
     return N_LABEL_FUNCTIONS if t <= DIMENSIONS else min(N_LABEL_FUNCTIONS, FEW_DIRECTIONS // t)
 
@@ -227,7 +227,10 @@ def _of_scores(part: CensoredTarget, Q: Float) -> tuple[Float, Float, Float]:
 
 
 def _of_both(part: MixedTarget, Q: Float) -> tuple[Float, Float, Float]:
-    """Directions, weights and shares for integers: first functions of ranks, then of classes."""
+    """Directions, weights and shares for integers that may be numbers or classes.
+
+    Label matrices of functions of ranks come first, then the one for classes.
+    """
     names, codes = np.unique(part.classes.codes, return_inverse=True)
     F = np.asarray(codes[:, None] == np.arange(len(names)), dtype=np.float64)
     return _with_classes(_of_ranks(part.numbers.values, Q), F, Q)
@@ -236,7 +239,7 @@ def _of_both(part: MixedTarget, Q: Float) -> tuple[Float, Float, Float]:
 def _with_classes(
     of_ranks: tuple[Float, Float, Float], F: Float, Q: Float
 ) -> tuple[Float, Float, Float]:
-    """Add a label matrix of all functions of classes, F (m, n), to the result `of_ranks`."""
+    """Add a label matrix of all functions of classes, F (m, n), to the matrices `of_ranks`."""
     B, mu, shares = of_ranks
     more, _ = orthonormal_columns(F, np.column_stack([Q, B]), LEAST_LEFT)
     S = B.shape[1] + more.shape[1]

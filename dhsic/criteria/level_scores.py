@@ -2,7 +2,8 @@ r"""Scores at several widths of features with two or three values, mainly genoty
 
 The functions of such a feature are the value itself and, for three levels, the function orthogonal
 to it, such as dominance. Scores only need counts and sums of directions over levels. Samples with a
-missing value are excluded: labels of the others are centred, and scaled by their own variance.
+missing value are excluded. The labels of the other samples are centred, and scaled by their own
+variance.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ def scores_of_levels(
     place: slice | None = None,
     variance_ratios: Float | None = None,
 ) -> FeatureScores:
-    """Scores of features with two or three values, from sums of directions over their levels.
+    """Scores of features with two or three values, from sums of directions over levels.
 
-    `place` is the range of columns of `Features.directions` that are the directions of `state`. The
-    second function of three levels is used only if each level has enough samples, also of the rarer
-    of two classes: a genotype with one expected case is not informative about dominance.
-    `variance_ratios` (c, 2, t) are those of `Features`.
+    `place` is the range of columns of `Features.directions` that are the directions of `state`.
+    With three levels, the second function is used only if each level has enough samples, also in
+    the rarer of two classes: if one case is expected for a genotype, the data say nothing about
+    dominance. `variance_ratios` (c, 2, t) are as in `Features`.
     """
     place = slice(None) if place is None else place
     counts, values, along = some.counts, some.values.T, some.along[..., place]
@@ -106,7 +107,7 @@ def _of_family(
     absent: Float | None,
     variance_ratios: Float | None,
 ) -> FeatureScores:
-    """Scores of features with equal numbers of levels, for the kernels of `family`.
+    """Scores of features with the same number of levels, for the kernels of `family`.
 
     `along` are sums of directions over the samples of each level, `absent` over samples with a
     missing value.
@@ -126,7 +127,7 @@ def scores_with_functions(
 ) -> FeatureScores:
     """Scores of features with q levels, from R orthonormal functions of the levels, (c, R, q).
 
-    For the other parameters see `_of_family`.
+    For the other parameters, see `_of_family`.
     """
     m, S, K = state.n_samples, state.labels.B.shape[1], state.K
     n = counts.sum(axis=1)
@@ -160,10 +161,11 @@ def scores_with_functions(
 
 
 def shapes_of_levels(functions: Float, table: Float) -> Float:
-    """Shapes of the dependence on features with two or three levels, positions in `SHAPES`, (c,).
+    """Shapes of the dependence on features with two or three levels, (c,).
 
-    As for other features (`dhsic.criteria.multiscale.shapes_of`), a dependence is turning if its
-    fall exceeds a fraction (`GOES_BACK`) of its rise, so a recessive effect is monotone.
+    The values are positions in `SHAPES`. As for other features
+    (`dhsic.criteria.multiscale.shapes_of`), a curve is turning if it falls by more than a fraction
+    (`GOES_BACK`) of its rise. A recessive effect is therefore monotone.
     """
     if functions.shape[1] == 1:
         return np.ones(len(functions))
@@ -180,7 +182,7 @@ def shapes_of_levels(functions: Float, table: Float) -> Float:
 def _set_rare(
     state: Multiscale, log_p: Float, T: Float, moments: WidthMoments, counts: Float
 ) -> None:
-    """Replace p-values of variants with few carriers by those of `RareLaw`, in place."""
+    """Replace p-values of variants with few carriers, in place, using `RareLaw`."""
     padded = np.zeros((len(counts), 4))
     padded[:, : counts.shape[1]] = counts
     carriers = carriers_of(padded)
@@ -195,7 +197,10 @@ def _set_rare(
 
 
 def _rare_law(state: Multiscale, k: int, carriers: Carriers) -> RareLaw | None:
-    """Null distribution of HSIC with label matrix k, for variants with these carriers."""
+    """Null distribution of HSIC with label matrix k, for variants with these carriers.
+
+    It is computed once and then stored. The result is None if HSIC does not vary.
+    """
     with _DRAWING:
         if (k, carriers) not in state.laws:
             code, *numbers = carriers

@@ -2,8 +2,8 @@
 
 Centroid, t, signal to noise and shrunken centroid compare class means. Each is HSIC_0 with the
 linear kernel, but with a different scaling of features and a different map of labels (JMLR 6.2 and
-6.5). The positive class is the one whose name is last in sorted order. Counts, means and variances
-of features within classes are products with class indicators.
+6.5). The positive class is the class with the last name in sorted order. Counts, means and
+variances of features within classes are products with class indicators.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ CANCELLED = 1e-3
 
 
 def ratio(difference: Float, spread: Float) -> Float:
-    """Ratio ``difference / spread``; infinite if only the spread is 0, and 0 if both are 0."""
+    """Return ``difference / spread``.
+
+    The ratio is infinite if only the spread is 0, and 0 if both are 0.
+    """
     infinite = np.copysign(np.where(difference == 0, 0.0, np.inf), difference)
     return np.divide(difference, spread, out=infinite, where=spread > 0)
 
 
 @dataclass(frozen=True)
 class AbstractOfNumbers(AbstractCriterion):
-    """A criterion that only needs the product of features with one vector, the labels."""
+    """Criterion that needs only the product of features with one vector, the labels."""
 
     def directions(self, state: Float) -> Float:
         return state[:, None]
@@ -47,7 +50,7 @@ class AbstractOfNumbers(AbstractCriterion):
 
 @dataclass(frozen=True)
 class AbstractOfClasses(AbstractCriterion):
-    """A criterion that only needs means and variances of features within classes."""
+    """Criterion that needs only the means and variances of features within classes."""
 
     def directions(self, state: Classes) -> Float:
         return state.indicators
@@ -79,14 +82,14 @@ class RidgeRegression(AbstractOfNumbers):
     """Fraction of y'y that ridge regression on the feature alone explains (JMLR eq. 29).
 
     If x and y have mean 0 and ``w = x'y / (x'x + penalty)``, then ``J* = |y - x w|^2 + penalty w^2
-    = y'y - (x'y)^2 / (x'x + penalty)``. The score is ``1 - J* / y'y``, the statistic is w. In the
-    notation of the paper the score is ``tr Kbar L / y'y`` with ``Kbar = V (V'V + penalty I)^-1
-    V'``, V the feature, and ``L = y y'`` (the paper's w lacks a V'). Labels are numbers, or two
-    classes, which count as -1 and 1.
+    = y'y - (x'y)^2 / (x'x + penalty)``. The score is ``1 - J* / y'y``; the statistic is w. In the
+    notation of the paper, where V is the feature, the score is ``tr Kbar L / y'y`` with ``Kbar = V
+    (V'V + penalty I)^-1 V'`` and ``L = y y'`` (V' is missing in the paper's w). Labels are numbers,
+    or two classes, which count as -1 and 1.
 
-    When to use it: for features in the same unit, if features that hardly vary (rare variants)
-    should need a larger effect to rank high; then pass ``standardize=False``. Standardised features
-    all have ``x'x = m``, and the ranking is that of `Pearson`.
+    When to use it: if features have the same unit, and features that hardly vary (rare variants)
+    should need a larger effect to rank high. Pass ``standardize=False``. For standardised features
+    ``x'x`` is m, so the ranking is the same as by `Pearson`.
 
     Parameters
     ----------
@@ -141,9 +144,9 @@ def class_means(features: Features, classes: Classes, place: slice) -> Float:
 def class_moments(features: Features, classes: Classes, place: slice) -> ClassMoments:
     """Means and variances of c features within n classes.
 
-    Variances are computed from sums of squares. If these nearly cancel, they are computed from
-    deviations, in a second pass over the tile. A variance that is not larger than rounding errors
-    of the mean is set to 0.
+    Variances are computed from sums of squares. If these sums nearly cancel, variances are computed
+    from deviations in a second pass over the tile. A variance that is no larger than the rounding
+    errors of the mean is set to 0.
     """
     X = features.X
     mean = class_means(features, classes, place)
@@ -196,7 +199,7 @@ class Centroid(AbstractOfClasses):
 
 @dataclass(frozen=True)
 class Welch(AbstractOfClasses):
-    """Welch's t-statistic, with a variance per class (JMLR eq. 24); the score is ``|t|``.
+    """Welch's t-statistic, with one variance per class (JMLR eq. 24); the score is ``|t|``.
 
     ``t = (x+ - x-) / sqrt(s+^2 / m+ + s-^2 / m-)``, with sample variances. It needs two classes of
     at least two samples each.

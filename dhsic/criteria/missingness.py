@@ -1,16 +1,16 @@
 r"""Test whether missing values depend on the labels, for example more failed calls in cases.
 
-Tests exclude the missing samples of a feature, so this is not a dependence of the feature itself.
-It shows that samples of the two classes were measured in different ways, and such features can
-rarely be trusted. The test needs sums of the directions of labels over the missing samples, which
-are available in the pass that tests the features.
+Tests of a feature exclude samples without a value, so they do not detect this dependence. Missing
+values that depend on the labels show that the two classes were measured in different ways. Such
+features can rarely be trusted. The test needs sums of the directions of labels over the missing
+samples, which are available in the pass that tests the features.
 
-For classes, the number of missing samples in each class is hypergeometric: Fisher's exact test of
-one class against the others, with the p-value multiplied by the number of classes. For other
-labels, and with covariates, the sums over n of m samples are approximately normal, with variance
-``n (m - n) / (m (m - 1))`` along each of a few orthonormal directions, or one or two if few samples
-are missing. If real labels are replaced by functions of ranks, the first direction is a normal
-score (van der Waerden's test), and the second tests spread.
+For classes, the number of missing samples in each class is hypergeometric. Each class is tested
+against the others by Fisher's exact test, and the p-value is multiplied by the number of classes.
+For other labels, and with covariates, the sums over n of m samples are approximately normal, with
+variance ``n (m - n) / (m (m - 1))`` along each of a few orthonormal directions. If few samples are
+missing, only one or two directions are used. If real labels are replaced by functions of ranks, the
+first direction is a normal score (van der Waerden's test), and the second tests spread.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, eq=False)
 class ClassCounts:
-    """Classes of samples, to compute class counts from sums of the label directions F (m, r).
+    """Classes of samples, used to compute class counts from sums of label directions F (m, r).
 
     Attributes
     ----------
     rows : (k, r)
-        Row of F of each class.
+        Row of F for each class.
     sizes : (k,)
-        Number of samples of each class.
+        Number of samples in each class.
     back : (r + 1, k)
         Matrix that converts sums of the directions, and of ones (last), to numbers per class.
     """
@@ -59,7 +59,7 @@ class ClassCounts:
 
     @staticmethod
     def of(F: Float) -> ClassCounts | None:
-        """Find the classes, the sets of samples with equal rows of F.
+        """Find classes: samples in a class have the same row of F.
 
         Returns None if class counts cannot be computed from sums.
         """
@@ -83,9 +83,9 @@ class ClassCounts:
 
 @dataclass(frozen=True, eq=False)
 class MissingnessTest:
-    """Test whether missing values depend on labels, given as centred directions F (m, r).
+    """Test of whether missing values depend on the labels.
 
-    The direction with the largest norm is first.
+    Labels are centred directions F (m, r). The direction with the largest norm comes first.
     """
 
     F: Float
@@ -97,9 +97,10 @@ class MissingnessTest:
 
     @cached_property
     def _bases(self) -> list[tuple[Float, float]]:
-        """Matrices (r, s) from F to s orthonormal directions, each with its minimum missing number.
+        """Matrices (r, s) that map F to s orthonormal directions.
 
-        The first map has the most directions; maps with fewer directions need fewer samples.
+        Each matrix comes with the number of missing samples that it needs. The first matrix has the
+        most directions; matrices with fewer directions need fewer samples.
         """
         _, singular, V = np.linalg.svd(self.F, full_matrices=False)
         most = min(MOST_DIRECTIONS, int((singular > NOTHING * singular[0]).sum()))
@@ -162,7 +163,7 @@ class MissingnessTest:
 
 
 def missing_by_label(log10_p: Float, alive: Index) -> Index:
-    """Positions of the features whose missing values depend on the labels, most significant first.
+    """Positions of features whose missing values depend on the labels, most significant first.
 
     Parameters
     ----------

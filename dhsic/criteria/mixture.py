@@ -1,11 +1,11 @@
 r"""Correction of the gamma approximation: under independence HSIC is a mixture of chi-squares.
 
-``HSIC - mean`` is approximately ``sum_ij lambda_i mu_j (z_ij^2 - 1)``, with mu the eigenvalues of
-the centred label matrix, lambda those of the feature, and z standard normal (Gretton et al., 2008).
-Pearson's distribution of type III with the same three moments has p-values with errors of up to 5%
-near the median, and of half at 1e-4. So the logarithm of the p-value is corrected by a table over z
-and skewness, for given mu. All lambda are assumed to be equal, except for a smaller last one; the
-skewness determines their number.
+``HSIC - mean`` is approximately ``sum_ij lambda_i mu_j (z_ij^2 - 1)``, where mu are the eigenvalues
+of the centred label matrix, lambda the eigenvalues of the centred kernel matrix of the feature, and
+z is standard normal (Gretton et al., 2008). Pearson's distribution of type III with the same three
+moments has p-values with relative errors of up to 5% near the median, and 50% at 1e-4. So the
+logarithm of the p-value is corrected by a table over z and skewness, for given mu. All lambda are
+assumed to be equal, except for a smaller last one; the skewness determines their number.
 
 Tails of a mixture Q are contour integrals of ``K(s) = -1/2 sum log(1 - 2 lambda s)``,
 
@@ -52,7 +52,7 @@ class Correction:
 
     @staticmethod
     def of(C: Symmetric) -> Correction | None:
-        """Create the table for label matrix C; None if it is indefinite, or too large."""
+        """Create the table for label matrix C; None if C is indefinite or too large."""
         if isinstance(C, LowRankSymmetric):
             mu = np.linalg.eigvals((C.F.T @ C.F) * C.weights).real
         elif C.n_samples <= MOST_DECOMPOSED:
@@ -81,7 +81,7 @@ class Correction:
         return Correction(np.array(skewness), np.array(rows))
 
     def __call__(self, z: Float, skewness: Float) -> Float:
-        """Correction of log p-values at z, (c,), for distributions with these skewnesses, (c,)."""
+        """Correction of log p-values at z (c,), for distributions with skewnesses (c,)."""
         row = np.interp(skewness, self.skewness, np.arange(self.skewness.size))
         # Uses quotients, so that the bits do not depend on the position in an array.
         at = np.clip(z / (1.0 + np.abs(z)), PLACES[0], PLACES[-1])
@@ -90,7 +90,7 @@ class Correction:
 
 
 def _between(table: Float, row: Float, place: Float) -> Float:
-    """Interpolate a table (a, b) linearly at fractional rows and columns, (c,) each."""
+    """Interpolate a table (a, b) linearly at fractional rows and columns, both (c,)."""
     i = np.minimum(row.astype(np.int64), table.shape[0] - 2)
     j = np.minimum(place.astype(np.int64), table.shape[1] - 2)
     # In this order, the bits are those of scipy.ndimage.map_coordinates, which loads slowly.
@@ -104,7 +104,10 @@ def _between(table: Float, row: Float, place: Float) -> Float:
 
 
 def _few(mu: Float) -> Float:
-    """Replace all but the largest eigenvalues by equal ones; keep their sum and sum of squares."""
+    """Replace all but the largest eigenvalues by equal ones.
+
+    The sum and the sum of squares stay the same.
+    """
     mu = np.sort(mu)[::-1]
     remaining = mu[MOST:]
     if not remaining.size:

@@ -1,4 +1,4 @@
-r"""The moderated t and the B-statistic (Smyth 2004; JMLR 6.2): variances pooled over features.
+r"""Moderated t and B-statistic (Smyth 2004; JMLR 6.2), which use variances of all features.
 
 The variance of one feature is estimated using all features (Smyth 2004, sections 4 and 6). Residual
 variances ``s_j^2`` with f degrees of freedom are modelled as draws from ``s_0^2 F(f, f_0)``:
@@ -54,7 +54,7 @@ NORMAL = 1e6
 
 
 class AbstractModerated(AbstractOfClasses):
-    """A criterion based on the moderated t-statistic, which is its `statistic`."""
+    """Criterion based on the moderated t-statistic, which is its `statistic`."""
 
     labels = TWO_OF_TWO
     signed = "moderated t-statistic, the last class minus the first"
@@ -70,10 +70,10 @@ class ModeratedT(AbstractModerated):
     """The moderated t-statistic (Smyth 2004; JMLR 6.2 and eq. 25); the score is its absolute value.
 
     ``t_j = (x+ - x-) / (s_j sqrt(1/m+ + 1/m-))``, where ``s_j^2`` is the pooled variance within
-    classes, shrunken towards that of all features (`dhsic.criteria.moderated`). It equals the
-    result of ``lmFit`` and ``eBayes`` of limma for two groups. It needs two classes of at least two
-    samples each. Features are not scaled: if all had the same variance, one feature would contain
-    no information about the variance of another.
+    classes, shrunken towards the variance of all features (`dhsic.criteria.moderated`). limma's
+    ``lmFit`` and ``eBayes`` give the same result for two groups. It needs two classes of at least
+    two samples each. Features are not scaled: if all had the same variance, one feature would
+    contain no information about the variance of another.
 
     When to use it: for few samples and many features in the same unit (log expression,
     methylation), if the variance of a single feature is too uncertain to divide by.
@@ -91,8 +91,8 @@ class ModeratedT(AbstractModerated):
 class LogOdds(AbstractModerated):
     """The B-statistic: log odds that a feature differs between classes (Smyth 2004; JMLR 6.2).
 
-    It increases with the absolute value of the moderated t, so the ranking is that of `ModeratedT`;
-    `statistic` is the moderated t. See `dhsic.criteria.moderated`.
+    It increases with the absolute value of the moderated t, so the ranking is the same as by
+    `ModeratedT`. `statistic` is the moderated t. See `dhsic.criteria.moderated`.
 
     When to use it: like `ModeratedT`, if a score of 0 should mean even odds.
 
@@ -133,13 +133,13 @@ def _degrees(classes: Classes) -> float:
 
 
 def _unscaled(classes: Classes) -> float:
-    """Variance of a difference of class means, relative to that of the data: ``1/m+ + 1/m-``."""
+    """Variance of a difference of class means, relative to the data's: ``1/m+ + 1/m-``."""
     return float((1 / classes.sizes).sum())
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Prior distribution of feature variances: ``s_0^2`` (`variance`) and ``f_0`` (`degrees`)."""
+    """Prior distribution of feature variances, ``s_0^2`` (`variance`) and ``f_0`` (`degrees`)."""
 
     degrees: float
     variance: float
@@ -156,7 +156,7 @@ class Prior:
         return np.asarray((own + degrees * variances) / (self.degrees + degrees))
 
     def total(self, degrees: float, n_features: int) -> float:
-        """Degrees of freedom of a moderated t, at most the total over all features."""
+        """Degrees of freedom of a moderated t; at most the total over all features."""
         return min(self.degrees + degrees, degrees * n_features)
 
 
@@ -178,10 +178,10 @@ def fit_prior(variances: Float, degrees: float) -> Prior:
 
 
 def inverse_trigamma(y: float) -> float:
-    """Inverse of trigamma: x with ``psi'(x) = y``, for y > 0.
+    """Inverse of the trigamma function: x with ``psi'(x) = y``, for y > 0.
 
-    The root is bracketed by those of ``1/x + 1/(2 x^2) = y`` and ``1/x + 1/x^2 = y``, bounds of
-    psi'.
+    The solutions of ``1/x + 1/(2 x^2) = y`` and ``1/x + 1/x^2 = y``, which are bounds of psi',
+    bracket the root.
 
     >>> round(inverse_trigamma(float(polygamma(1, 3.5))), 9)
     3.5
@@ -197,8 +197,8 @@ def inverse_trigamma(y: float) -> float:
 def log_odds(t: Float, degrees: float, v: float, v0: float, proportion: float) -> Float:
     """Compute the B-statistic of the moderated t, (s,).
 
-    Its equation, with f = `degrees`, is in `dhsic.criteria.moderated`. If `degrees` is infinite,
-    the result is the limit.
+    `dhsic.criteria.moderated` has its equation, with f = `degrees`. If `degrees` is infinite, the
+    result is the limit.
     """
     r = (v + v0) / v
     square = np.square(t)
@@ -214,8 +214,9 @@ def spread_of_differences(
 ) -> float:
     """Estimate ``v_0`` as the mean of estimates from the largest ``|t|`` (limma's ``tmixture``).
 
-    Each of these is the ``v_0`` for which ``|t|`` equals its expected quantile, if t is multiplied
-    by ``sqrt(1 + v_0 / v)`` for a fraction `proportion` of the features. It is limited to bounds.
+    Each feature with a large ``|t|`` gives an estimate, limited to bounds. It is the ``v_0`` for
+    which ``|t|`` equals its expected quantile, if a fraction `proportion` of all t-statistics is
+    multiplied by ``sqrt(1 + v_0 / v)``.
     """
     s = len(t)
     n = int(np.ceil(proportion / 2 * s))

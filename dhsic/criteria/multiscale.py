@@ -6,10 +6,10 @@ directions b_s (`dhsic.criteria.label_functions`). For each feature there is one
     ``C[r, s] = phi_r . b_s``,  (R, S),
 
 and HSIC with width h of the features and width k of the labels is a weighted sum of its squares,
-``sum_rs lambda_r(h) mu_s(k) C[r, s]^2 / m``. Features without ties are permutations of the same
-values, so HSIC has the same distribution under independence (its *law*) for all of them. The law of
-a feature with ties follows from its pattern of ties (`dhsic.criteria.patterns`), by the mean,
-variance and skewness over all permutations.
+``sum_rs lambda_r(h) mu_s(k) C[r, s]^2 / m``. The distribution of HSIC under independence is called
+its *law*. Features without ties are permutations of the same ranks, so all of them have the same
+law. For a feature with ties, the law is computed from its pattern of ties
+(`dhsic.criteria.patterns`), by the mean, variance and skewness over all permutations.
 
 Features with two or three values (genotypes) are scored in `dhsic.criteria.level_scores`, others in
 `dhsic.criteria.rank_scores`.
@@ -67,10 +67,11 @@ PART_OF_SHAPE, GOES_BACK = 9.0, 0.4
 class WidthFamily:
     """Family of n kernels for features of one kind, with laws of HSIC and weights of p-values.
 
-    `widths` are those of the kernels on ranks or levels; a last kernel may be on distances from the
-    middle rank. `weights` (n, R) are the weights of the R functions for each kernel. `laws` (n K)
-    and `shares` (n K,), the weights of the p-values in the combination, are ordered by label
-    matrix, then by kernel.
+    `widths` are the widths of the kernels on ranks or levels. There may be a last kernel on
+    distances from the middle rank. `weights` (n, R) are the weights of the R functions for each
+    kernel. `laws` (n K,) are the null distributions of HSIC for each pair of a label matrix and a
+    kernel, and `shares` (n K,) are the weights of their p-values in the combination. Both are
+    ordered by label matrix, then by kernel.
     """
 
     widths: Float
@@ -90,9 +91,9 @@ class WidthFamily:
     ) -> WidthFamily:
         """Create the family for kernel widths, with R = `n_functions` functions of the features.
 
-        `distance` is the width of a last kernel, on distances from the middle rank, if there is
-        one. `shares` are the weights of the kernels in the combined p-value. `nu` is the number of
-        samples minus 1 and minus the number of covariates.
+        If `distance` is given, it is the width of a last kernel on distances from the middle rank.
+        `shares` are the weights of the kernels in the combined p-value. `nu` is the number of
+        samples minus 1, and minus the number of covariates.
         """
         weights = np.array([width_weights(h, n_functions) for h in widths])
         if n_functions == 1:
@@ -110,7 +111,7 @@ class WidthFamily:
 class WidthMoments:
     """Mean, standard deviation and skewness of HSIC under independence, (n, K, c) each.
 
-    They are for n widths, K label matrices and c features.
+    There are n widths, K label matrices and c features.
     """
 
     mean: Float
@@ -132,11 +133,11 @@ class WidthMoments:
         return WidthMoments(*(np.repeat(values, c, axis=2) for values in each))
 
     def scaled(self, part: Float) -> WidthMoments:
-        """Moments for samples with a fraction `part` (K, c) of the labels' variance."""
+        """Moments if only a fraction `part` (K, c) of the labels' variance is present."""
         return WidthMoments(self.mean * part, self.spread * part, self.skewness)
 
     def spread_by(self, ratios: Float) -> WidthMoments:
-        """Moments if the variances at n widths are larger by the factors `ratios` (n, c)."""
+        """Moments if the variances at n widths are multiplied by `ratios` (n, c)."""
         return WidthMoments(self.mean, self.spread * np.sqrt(ratios[:, None]), self.skewness)
 
 
@@ -175,10 +176,10 @@ class Multiscale:
 
     @property
     def additive(self) -> Multiscale:
-        """State of a test of the dosage only, without dominance.
+        """Return the state of a test of the dosage only, without dominance.
 
-        Use it for chromosomes of which some samples have one copy, such as X in males: only samples
-        with two copies can be heterozygous, so dominance would test for sex.
+        Use it if some samples have only one copy of a chromosome, such as X in males. Only samples
+        with two copies can be heterozygous, so a test of dominance would detect sex.
         """
         return replace(self, levels=self.single)
 
@@ -197,9 +198,9 @@ class Multiscale:
 
     @cached_property
     def tail_bend(self) -> float:
-        """Coefficient of the correction of small p-values for a rare class.
+        """Coefficient of the correction of small p-values if one of two classes is rare.
 
-        See `dhsic.criteria.unbalanced`; it is 0 if no correction is needed.
+        It is 0 if no correction is needed. See `dhsic.criteria.unbalanced`.
         """
         b = self.labels.B[:, 0]
         if not self.bends or self.labels.B.shape[1] > 1 or not is_unbalanced(b):
@@ -253,8 +254,8 @@ class Multiscale:
     def directions(self) -> Float:
         """Label columns that are summed over the levels of a feature, (m, S + K + p).
 
-        They are the directions B, the diagonals of the label matrices, and Q if there are
-        covariates.
+        They are the directions B and the diagonals of the label matrices. If there are covariates,
+        their basis Q is included.
         """
         Q = self.Q[:, : self.Q.shape[1] if self.has_covariates else 0]
         return np.concatenate([self.labels.B, self.diagonals, Q], axis=1)
@@ -266,14 +267,17 @@ class Multiscale:
 
     @cached_property
     def untied(self) -> PatternSums:
-        """Sums over the kernel matrix of a feature without ties, at n widths, (1, n, ...)."""
+        """Sums over the kernel matrix of a feature without ties, for n widths."""
         edges = np.linspace(0, self.n_samples, min(self.n_samples, MOST_UNTIED) + 1).astype(int)
         functions, counts = self.functions_between(edges[None])
         return PatternSums.of(functions, counts, self.ranks.weights)
 
     @cached_property
     def untied_tables(self) -> tuple[TailTable, ...]:
-        """Tables of log p-values by standardised HSIC for features without ties, one per law."""
+        """Tables of log p-values for features without ties, one per law.
+
+        Each table is a function of standardised HSIC.
+        """
         skewness = self.moments(self.untied).skewness[..., 0]  # (n, K)
         laws = [law for law in self.ranks.laws if isinstance(law, WidthLaw)]  # all of them
         by_law = zip(laws, skewness.T.ravel(), strict=True)
@@ -286,16 +290,19 @@ class Multiscale:
         return np.concatenate([zeros, np.cumsum(self.basis, axis=1)], axis=1)
 
     def functions_between(self, edges: Index) -> tuple[Float, Float]:
-        """Average the R functions over the ranks between `edges` (c, q + 1): (c, R, q).
+        """Average the R functions over the ranks between `edges` (c, q + 1).
 
-        Also returns the numbers of ranks between edges, (c, q).
+        Returns the means, (c, R, q), and the numbers of ranks between edges, (c, q).
         """
         counts = np.diff(edges, axis=1)
         sums = np.diff(self._cumulated[:, edges], axis=2).transpose(1, 0, 2)
         return sums / np.maximum(counts, 1)[:, None, :], counts.astype(np.float64)
 
     def moments(self, sums: PatternSums) -> WidthMoments:
-        """Moments of HSIC under independence for each label matrix, from `PatternSums`."""
+        """Compute moments of HSIC under independence for each label matrix.
+
+        `sums` are the `PatternSums` of the features.
+        """
         by_null = [null.moments(sums.trace, sums.second, sums.third) for null in self.nulls]
         mean, variance, skewness = (
             np.stack([np.asarray(getattr(each, name)).T for each in by_null], axis=1)
@@ -304,7 +311,7 @@ class Multiscale:
         return WidthMoments(mean, np.sqrt(variance), skewness)
 
     def label_parts(self, diagonal: Float, totals: Float, n: Float) -> Float:
-        """Fraction (K, c) of the trace of each label matrix that comes from samples with a value.
+        """Fraction (K, c) of the trace of each label matrix that is due to samples with a value.
 
         The label matrices are centred over these samples.
 
@@ -324,7 +331,10 @@ class Multiscale:
 
 @dataclass(frozen=True, eq=False)
 class FeatureScores:
-    """Test results of c features, (c,) each; `shape` are positions in `SHAPES`."""
+    """Test results of c features, (c,) each.
+
+    `shape` contains positions in `SHAPES`.
+    """
 
     log_p: Float
     hsic: Float
@@ -336,7 +346,7 @@ class FeatureScores:
         return FeatureScores(*(np.zeros(c) for _ in range(4)))
 
     def put(self, which: Index, other: FeatureScores) -> None:
-        """Set the scores of the features at the positions `which` to those in `other`."""
+        """Replace the scores of the features at the positions `which` by the scores in `other`."""
         for name in ("log_p", "hsic", "width", "shape"):
             getattr(self, name)[which] = getattr(other, name)
 
@@ -359,7 +369,7 @@ def tails(
     """Log p-values of HSIC at each width, (n, K, c); 0 if HSIC does not vary.
 
     T (n, K, c) is HSIC. If all features have the same skewness, `tables` of the laws may be passed,
-    which are faster.
+    which is faster.
     """
     times = regained(state.Q)
     std = moments.spread * times
@@ -377,9 +387,9 @@ def tails(
 
 
 def concentration_of(state: Multiscale, moments: WidthMoments) -> Float:
-    """Difference between the skewness of HSIC at the widest and at the narrowest width, (c,).
+    """Difference in the skewness of HSIC between the widest and the narrowest width, (c,).
 
-    It is a fraction, from 0 to 1, of this difference for features without ties.
+    It is divided by the same difference for features without ties, and lies between 0 and 1.
     """
     free, narrowest = state.moments(state.untied).skewness[:, 0, 0], len(state.ranks.widths) - 1
     span = free[0] - free[narrowest]
@@ -399,7 +409,7 @@ def combined_scores(
     """Combine the p-values `log_p` (n, K, c) at all widths into one score per feature.
 
     T (n, K, c) is HSIC, and `moments` are its moments. `concentration` (c,) is the result of
-    `concentration_of`; it interpolates between the calibrations of `state.single` and `family`.
+    `concentration_of`. It interpolates between the calibrations of `state.single` and `family`.
     `shape` (c,) is copied to the result.
     """
     n, K, c = log_p.shape
@@ -418,11 +428,11 @@ def combined_scores(
 
 
 def shapes_of(table: Float, mu: Float, curve: Float) -> Float:
-    """Shape of each dependence as a number in `SHAPES`, (c,).
+    """Shape of the dependence of each feature, as a number in `SHAPES`, (c,).
 
-    The significant functions of the strongest label direction add up to a curve, which is linear,
-    monotone, or not monotone. Coefficients are damped (Fejer), so that the curve of a step does not
-    oscillate.
+    The shape is linear, monotone, or not monotone. It is derived from a curve: the sum of the
+    significant functions of the strongest label direction. Coefficients are damped (Fejer), so that
+    the curve of a step does not oscillate.
 
     Parameters
     ----------
@@ -431,7 +441,7 @@ def shapes_of(table: Float, mu: Float, curve: Float) -> Float:
     mu : (K, S)
         Weights of the label directions.
     curve : (R, n)
-        Functions at n ascending ranks.
+        Values of the functions at n ascending ranks.
     """
     weighted = np.square(table) * mu[0]
     s = weighted.sum(axis=1).argmax(axis=1)

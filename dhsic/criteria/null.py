@@ -1,17 +1,17 @@
 """HSIC under independence: permuted values, their moments in closed form, and p-values.
 
 The q-th power of ``<P C P', A>`` is a sum over q pairs of indices, the edges of a graph. Some of
-its 2q ends may be the same sample, which is a partition of the ends into k samples. A random
-permutation maps k samples to any k others with equal probability, so that
+the 2q ends of these edges may be the same sample. This defines a partition of the ends into k
+samples. A random permutation maps k samples to any k others with equal probability, so that
 
     ``E <P C P', A>^q = sum_partitions (m-k)!/m! S(C) S(A)``,
 
 where S is the sum of products of q entries over distinct samples. By Moebius inversion S is a sum
 over samples, distinct or not, for the coarser partitions, in which a block of b cells has the
-factor ``(-1)^(b-1) (b-1)!``. If rows sum to 0, and the diagonal too, few of these sums are not 0:
-those of graphs in which every vertex has two or more ends, and no vertex has only a loop. There are
-two for q = 2 and five for q = 3; they differ in their numbers of vertices and of loops. Kazi-Aoual,
-Hitier, Sabatier and Lebreton (1995) give such moments explicitly.
+factor ``(-1)^(b-1) (b-1)!``. If the rows sum to 0, and the diagonal too, most of these sums are 0.
+The others belong to graphs in which every vertex has two or more ends, and no vertex has only a
+loop. There are two such sums for q = 2 and five for q = 3. They differ in the numbers of vertices
+and loops. Kazi-Aoual, Hitier, Sabatier and Lebreton (1995) give such moments explicitly.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ PATTERNS = {2: ((1, 2), (2, 0)), 3: ((1, 3), (2, 0), (2, 1), (2, 2), (3, 0))}
 def values_permuted(
     C: Symmetric, forms: Sequence[Symmetric], n_permutations: int, seed: int
 ) -> Float:
-    """HSIC of permuted labels, ``<P C P', A>``, for n random permutations P, and several A.
+    """Compute HSIC of permuted labels, ``<P C P', A>``, for n random permutations P.
 
-    The result is (len(forms), n). C is ``R L R``; `forms` are the matrices A, projected to ``R A
-    R``; all use the same permutations. Permutations are drawn one by one, so that they do not
-    depend on the number that is processed together.
+    The result is (len(forms), n). C is ``R L R``. `forms` are several matrices A, which are
+    projected to ``R A R``; all of them use the same permutations. Permutations are drawn one by
+    one, so they do not depend on how many are processed together.
     """
     rng = np.random.default_rng(seed)
     m, at_once = len(C.diagonal), max(1, BLOCK_BYTES // max(1, C.bytes_permuted))
@@ -67,20 +67,20 @@ def values_permuted(
 
 
 def rounding_of(C: Symmetric, A: Symmetric) -> float:
-    """Bound on the rounding error of ``<C, R A R>``, from C and from A before the projection."""
+    """Bound on the rounding error of ``<C, R A R>``, from C and the unprojected matrix A."""
     return float(ROUNDING * C.norm * A.norm)
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Mean, variance and skewness of one or several statistics under independence."""
+    """Mean, variance and skewness of one or more statistics under independence."""
 
     mean: Any
     variance: Any
     skewness: Any
 
     def scaled(self, by: Any) -> Moments:
-        """Moments of the statistic multiplied by a factor, a number or (c,)."""
+        """Return the moments of the statistic multiplied by a factor, a number or (c,)."""
         return Moments(by * self.mean, by * by * self.variance, self.skewness)
 
 
@@ -88,7 +88,15 @@ class Moments:
 class NullOf:
     """Quantities of the label matrix C that determine the moments of HSIC with any matrix A.
 
-    They are ``||C||``, and sums over ``C / ||C||``.
+    The quantities are ``
+
+    C
+
+    ``, and sums over ``C /
+
+    C
+
+    ``.
     """
 
     n_samples: int
@@ -99,7 +107,7 @@ class NullOf:
 
     @staticmethod
     def of(C: Symmetric) -> NullOf:
-        """Compute the quantities of a matrix C whose rows sum to 0."""
+        """Compute the quantities of a matrix C; its rows must sum to 0."""
         m = len(C.diagonal)
         if m < FEWEST:
             raise InputError(
@@ -112,10 +120,10 @@ class NullOf:
         return NullOf(m, size, trace, *times)
 
     def moments(self, trace: Any, second: Float, third: Float, size: float = 1.0) -> Moments:
-        """Moments of HSIC from the trace of A, and its sums `second` (..., 2) and `third` (..., 5).
+        """Moments of HSIC from the trace of A, and sums over A.
 
-        The sums (see `sums_over`) are those of ``A / size`` after its trace is removed; with this
-        scale their cubes do not overflow.
+        The sums `second` (..., 2) and `third` (..., 5) are computed by `sums_over` for ``A / size``
+        after its trace is removed. With this scale their cubes do not overflow.
         """
         size *= self.size
         variance = np.maximum(second @ self.second, 0.0)
@@ -129,11 +137,11 @@ class NullOf:
 def moments_permuted(C: Symmetric, A: Symmetric) -> Moments:
     """Moments of ``<P C P', A>`` over all m! permutations.
 
-    Rows of C and of A sum to 0. Their traces t determine the mean, ``t_A t_C / (m-1)``, because a
-    multiple of ``H = I - 1 1' / m`` is the same in every permutation. The matrix ``A - t_A / (m-1)
-    H``, which has trace 0, determines the central moments. The leading term of the variance is that
-    of Gretton et al. (2008). A low-rank matrix takes O(m r^3), or O(m^2 r) if that is less; a dense
-    one takes half a product of (m, m) matrices.
+    The rows of C and of A sum to 0. Their traces t determine the mean, ``t_A t_C / (m-1)``, because
+    a multiple of ``H = I - 1 1' / m`` does not change under permutations. The matrix ``A - t_A /
+    (m-1) H``, which has trace 0, determines the central moments. Gretton et al. (2008) give the
+    leading term of the variance. A low-rank matrix takes O(m r^3), or O(m^2 r) if that is less; a
+    dense matrix takes half a product of (m, m) matrices.
     """
     A, trace, size = _without_trace(A)
     second, third = (sums_over(A, order) for order in (2, 3))
@@ -154,9 +162,9 @@ def _without_trace(A: Symmetric) -> tuple[Symmetric, float, float]:
 
 
 def sums_over(A: Symmetric, order: int) -> Float:
-    """Sums over samples of products of 2 or 3 (`order`) entries of A, (2,) or (5,).
+    """Sums over samples of products of 2 or 3 entries of A, (2,) or (5,).
 
-    They are in the order of `PATTERNS`.
+    The number of entries is `order`. Sums are in the order of `PATTERNS`.
     """
     a = A.diagonal
     if order == 2:
@@ -166,9 +174,10 @@ def sums_over(A: Symmetric, order: int) -> Float:
 
 
 def coefficients(order: int, m: int) -> Float:
-    """Matrix N, (2, 2) or (5, 5), for ``E <P C P', A>^q = sums_over(C)' N sums_over(A)``.
+    """Matrix N of the quadratic form ``E <P C P', A>^q = sums_over(C)' N sums_over(A)``.
 
-    q is `order`. N is computed exactly, and converted to float64 at the end.
+    q is `order`, and N is (2, 2) or (5, 5). N is computed exactly, and converted to float64 at the
+    end.
     """
     terms = [N * Fraction(1, perm(m, k)) for k, N in _products(order).items() if k <= m]
     return np.asarray(sum(terms), dtype=np.float64)
@@ -176,7 +185,10 @@ def coefficients(order: int, m: int) -> Float:
 
 @cache
 def _products(order: int) -> dict[int, Array]:
-    """Sums of ``v v'`` over partitions into k samples, by k; v are their Moebius coefficients."""
+    """Sums of ``v v'`` over partitions into k samples, by k.
+
+    The vectors v are the Moebius coefficients of the partitions.
+    """
     products: dict[int, Array] = {}
     for cells in _partitions(2 * order):
         k = max(cells) + 1
@@ -201,7 +213,7 @@ def _partitions(n: int, start: Partition = ()) -> Iterator[Partition]:
 
 
 def _pattern(ends: list[int]) -> tuple[int, int] | None:
-    """Numbers of vertices and loops of a graph; None if its sum is 0.
+    """Numbers of vertices and of loops of a graph; None if its sum is 0.
 
     The edges of the graph are the successive pairs of `ends`.
     """
@@ -216,7 +228,7 @@ def p_of_permutations(observed: float, drawn: Float, rounding: float) -> float:
     """Permutation p-value ``(1 + #{drawn >= observed}) / (1 + n)``, which is valid for any n.
 
     1 is added because the identity is one of the permutations. Values that differ by at most
-    `rounding` count as equal, which is common for classes and genotypes.
+    `rounding` count as equal. Equal values are common for classes and genotypes.
     """
     tie = TIE * max(abs(observed), float(np.abs(drawn).max())) + rounding
     return float(1 + np.count_nonzero(drawn >= observed - tie)) / (1 + len(drawn))
@@ -239,15 +251,16 @@ def p_of_gamma(observed: float, null: Moments, rounding: float) -> float:
 
 
 def log_tail(z: Float, skewness: Float) -> Float:
-    """Log upper tail probability of Pearson's distribution of type III at z; all are (c,).
+    """Log upper tail probability of Pearson's distribution of type III at z, (c,).
 
-    Under independence ``m HSIC_0`` is approximately gamma distributed (Gretton et al., 2008, who
-    use its mean and variance), and HSIC_1 is approximately HSIC_0 plus a constant. This gamma
-    distribution has too light a tail. Using the third moment too corrects it: it is Pearson's
-    distribution of type III, which Kazi-Aoual et al. (1995) fit to permutations.
+    z and `skewness` are (c,). Under independence ``m HSIC_0`` is approximately gamma distributed
+    (Gretton et al., 2008, who use its mean and variance), and HSIC_1 is approximately HSIC_0 plus a
+    constant. The tail of this gamma distribution is too light. Matching the third moment too
+    corrects this and gives Pearson's distribution of type III, which Kazi-Aoual et al. (1995) fit
+    to permutations.
 
     With very few samples the skewness may be negative. The distribution would then have a maximum,
-    and larger values would have p-value 0; so the skewness counts as 0.
+    and larger values would have p-value 0. Negative skewness is therefore replaced by 0.
     """
     log_p = log_ndtr(-z)
     skewed = skewness > SKEWED
@@ -272,7 +285,7 @@ def log_of_tail(tail: Float, rest: Float) -> Float:
 
 
 def p_of_normal(observed: float, variance: float) -> float:
-    """Upper tail probability at `observed` of a normal distribution with mean 0."""
+    """Upper tail probability at `observed` for a normal distribution with mean 0."""
     if variance <= 0.0:
         return 1.0 if observed <= 0.0 else 0.0
     return float(ndtr(-observed / np.sqrt(variance)))

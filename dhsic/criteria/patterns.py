@@ -27,7 +27,7 @@ class PatternSums:
     gram : (c, R, R)
         Gram matrix of the functions, ``Psi Psi'``.
     n_samples : (c,)
-        Number of samples of each feature.
+        Number of samples with a value, per feature.
     """
 
     trace: Float
@@ -45,7 +45,7 @@ class PatternSums:
         functions : (c, R, q)
             Functions at the levels, with mean 0 over the samples.
         counts : (c, q)
-            Number of samples of each level; it may be 0.
+            Number of samples in each level; it may be 0.
         weights : (n, R)
             Weights of the functions at each width, lambda.
         """
@@ -57,9 +57,10 @@ class PatternSums:
         return PatternSums(trace, second, third, gram, m)
 
     def without(self, explained: Float, weights: Float) -> PatternSums:
-        """Sums over the kernel matrices after covariates are projected out.
+        """Return the sums over the kernel matrices after covariates are projected out.
 
-        They are projected out of the traces; the other sums are assumed to decrease like the norm.
+        Only the traces are projected. The other sums are assumed to decrease in proportion to the
+        norm.
 
         Parameters
         ----------
@@ -84,9 +85,9 @@ class PatternSums:
 
 
 def _of_width(psi: Float, counts: Float, gram: Float, row: Float) -> tuple[Float, Float, Float]:
-    """Trace of A (c,), and sums of order 2 (c, 2) and 3 (c, 5), at one width with weights `row`.
+    """Trace of A (c,), and sums of order 2 (c, 2) and 3 (c, 5), at one kernel width.
 
-    `psi` are the functions at the levels, `gram` is ``Psi Psi'``.
+    `psi` are the functions at the levels, `row` are their weights, and `gram` is ``Psi Psi'``.
     """
     m = counts.sum(axis=1)
     trace, squares, cubes = _traces(gram, row, m)

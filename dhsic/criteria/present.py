@@ -1,11 +1,11 @@
-"""Weights of the samples in which a feature is not missing, for criteria that are kernel sums.
+"""Weights of the samples with a value of a feature, for criteria that are kernel sums.
 
 If missing values were replaced by the mean, a Gaussian kernel would treat the mean as a separate
 value: if more values are missing in one class than in another, the feature would seem to depend on
 the labels. So samples with a missing value are excluded. For classes, the other samples are
-weighted so that each class has the total weight of all its samples: the proportions of classes do
-not depend on missing values. For other labels, the n samples with a value all have the weight ``m /
-n``, and directions of labels are shifted to their mean over all m samples.
+weighted so that each class keeps the total weight of all its samples. The proportions of classes
+then do not depend on missing values. For other labels, the n samples with a value all have the
+weight ``m / n``, and directions of labels are shifted to their mean over all m samples.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dhsic.criteria.missingness import ClassCounts
 
 @dataclass(frozen=True, eq=False)
 class PresentWeights:
-    """Weights of the samples in which a feature is not missing, for label directions F (m, r).
+    """Weights of the samples with a value of a feature, for label directions F (m, r).
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class PresentWeights:
         return U, counts
 
     def of_samples(self, F: Float, present: Mask) -> tuple[Float, Float]:
-        """Weighted rows of F, (n, r), and weights, (n,), of the n samples in `present` (m,)."""
+        """Weighted rows of F, (n, r), and weights, (n,), of the n samples in the mask `present`."""
         F = F[present]
         if self.classes is None:
             weights = np.full(len(F), self.n_samples / len(F))
@@ -81,7 +81,7 @@ class PresentWeights:
     def _of_classes(self, n: Float) -> Float:
         """Weights (c, k) of samples by class, from the numbers n (c, k) of samples with a value.
 
-        If a class has no such sample, all weights of the feature are 0.
+        If a class has no sample with a value, all weights of the feature are 0.
         """
         assert self.classes is not None, "labels are classes"
         weights = self.classes.sizes / np.maximum(n, 1.0)

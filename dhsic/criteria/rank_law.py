@@ -4,10 +4,10 @@ HSIC of a feature and labels is ``T = sum_rs lambda_r mu_s Z_rs^2`` with ``Z_rs 
 where phi are the functions of the feature and b the directions of the labels. Under random
 permutations of the labels Z is nearly standard normal, so T is nearly a mixture Q of chi-squares
 (Gretton et al., 2008). But directions have norm 1, unlike normal vectors. So ``T = Q / V`` is a
-better approximation, where V is a mean of ``nu = m - 1`` squares (fewer with covariates), which
-include those in Q. For one function and one direction this is the F distribution. V does not depend
-on T, so moments of T are those of Q divided by those of V. `WidthLaw` computes the tail of T for
-the exact mean, variance and skewness over permutations.
+better approximation, where V is a mean of ``nu = m - 1`` squares (fewer with covariates), including
+the squares in Q. For one function and one direction this is the F distribution. V and T are
+independent, so the moments of T are moments of Q divided by moments of V. `WidthLaw` computes the
+tail of T for the exact mean, variance and skewness over permutations.
 
 p-values of several widths are combined by ``T = sum_w share_w cot(pi p_w / 2)``, with weights
 ``share_w`` of sum 1. T is half-Cauchy if all p-values are equal, and nearly half-Cauchy in the tail
@@ -47,7 +47,10 @@ GRID = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0])
 
 
 def _merged(terms: Float) -> Float:
-    """Replace all but the largest eigenvalues by equal ones; keep their sum and sum of squares."""
+    """Replace all but the largest eigenvalues by equal ones.
+
+    The sum and the sum of squares stay the same.
+    """
     terms = np.sort(terms[terms > NOTHING * terms.max()])[::-1]
     remaining = terms[MOST_TERMS:]
     if not remaining.size:
@@ -87,8 +90,8 @@ def log_ratio_tail(terms: Float, nu: float, t: Float) -> Float:
     """Log tail probability ``log P(Q / V > t)`` at t (c,), for positive terms (n,) of Q.
 
     V has nu degrees of freedom. The probability is ``P(sum_i (terms_i - t / nu) z_i^2 > 0)`` for nu
-    normal numbers z, an integral along a parabola (see `dhsic.criteria.mixture`). The result is 0
-    for negative t, and minus infinity if t is beyond the support.
+    normal numbers z. It is computed as an integral along a parabola (see `dhsic.criteria.mixture`).
+    The result is 0 for negative t, and minus infinity if t is beyond the support.
     """
     log_p = np.where(t > 0, -np.inf, 0.0)
     inside = np.flatnonzero((t > 0) & (t < nu * terms.max() * (1.0 - 1e-9)))
@@ -117,9 +120,10 @@ def log_ratio_tail(terms: Float, nu: float, t: Float) -> Float:
 
 @lru_cache(1024)
 def _correction(weights: tuple[float, ...], mu: tuple[float, ...], nu: int) -> Correction:
-    """Correction of log p-values by Pearson's type III distribution, as a table by z and skewness.
+    """Correction of log p-values by Pearson's type III distribution.
 
-    `weights` are those of the functions at one width, `mu` those of the label directions.
+    The correction is a table by z and skewness. `weights` are the weights of the functions at one
+    width, and `mu` the weights of the label directions.
     """
     spectrum = np.array(weights) / max(weights)
     skewness: list[float] = []
@@ -144,7 +148,7 @@ def _correction(weights: tuple[float, ...], mu: tuple[float, ...], nu: int) -> C
 
 @dataclass(frozen=True, eq=False)
 class WidthLaw:
-    """Null distribution (law) of HSIC, for one kernel width of features and one of labels."""
+    """Null distribution of HSIC for one kernel width of features and one label matrix."""
 
     correction: Correction
 
@@ -160,7 +164,7 @@ class WidthLaw:
         return WidthLaw(_correction(tuple(weights.tolist()), scaled, nu))
 
     def log_p(self, z: Float, skewness: Float) -> Float:
-        """Log p-values, (c,), of HSIC that is z standard deviations above its mean.
+        """Log p-values, (c,), of HSIC at z standard deviations above its mean.
 
         z and `skewness` are (c,).
         """
@@ -174,9 +178,10 @@ class WidthLaw:
 
 @dataclass(frozen=True, eq=False)
 class DirectLaw:
-    """Law of HSIC like `WidthLaw`, computed without a table, for kernels of few features.
+    """Null distribution of HSIC like `WidthLaw`, but computed without a table.
 
-    `terms` are the eigenvalues of the mixture, and `nu` its degrees of freedom.
+    It is used for kernels of few features, for which a table is not worthwhile. `terms` are the
+    eigenvalues of the mixture, and `nu` its degrees of freedom.
     """
 
     terms: Float
@@ -219,9 +224,10 @@ class TailTable:
 
 
 def combined(log_p: Float, shares: Float) -> Float:
-    """Half-Cauchy combination of k log p-values, (k, c), to one, (c,); `shares` (k,) sum to 1.
+    """Combine k log p-values, (k, c), to one, (c,), by the half-Cauchy method.
 
-    It is computed from logarithms, so that tiny p-values do not underflow.
+    `shares` (k,) are the weights of the p-values, which sum to 1. The combination uses logarithms,
+    so tiny p-values do not underflow.
     """
     least = log_p.min(axis=0)
     # For small p, cot(pi p / 2) is 2 / (pi p). Values are relative to the smallest p, so none is
@@ -243,7 +249,8 @@ def combined(log_p: Float, shares: Float) -> Float:
 def _drawn_squares(R: int, S: int, nu: int, root: Float) -> Iterator[Float]:
     """Draw squares of Z for R functions and directions ``root g``, with S normal numbers g.
 
-    Yields `DRAWS` draws in parts of (n, R, directions); nu are the degrees of freedom.
+    nu are the degrees of freedom. There are `DRAWS` draws in total, yielded in parts of (n, R,
+    directions).
     """
     most = max(1, NUMBERS // (R * S))
     rng = np.random.default_rng(0)
@@ -259,7 +266,10 @@ def _drawn_squares(R: int, S: int, nu: int, root: Float) -> Iterator[Float]:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Calibration of combined p-values: frequency under independence over the p-value."""
+    """Calibration of combined p-values.
+
+    It contains the frequency of p-values under independence, divided by the nominal p-value.
+    """
 
     ratios: Float  # ratios at the p-values `GRID`
 
@@ -271,10 +281,11 @@ class Calibration:
         shares: Float,
         nu: int,
     ) -> Calibration:
-        """Estimate the calibration from draws of Z, entries of normal vectors scaled to equal norm.
+        """Estimate the calibration from simulated values of Z under independence.
 
-        The p-value of a single width is uniform, so the deviation of its draws from uniform is
-        subtracted, for the width with the largest weight. This halves the sampling error.
+        Z are entries of normal vectors that are scaled to equal norm. The p-value of a single width
+        is known to be uniform. The deviation of its draws from uniform is subtracted, for the width
+        with the largest weight; this halves the sampling error.
 
         Parameters
         ----------
@@ -297,14 +308,14 @@ class Calibration:
         return Calibration(_ratios(weights, mu, gram, laws, shares, nu))
 
     def log_ratio(self, log_p: Float) -> Float:
-        """Logarithm of the factor that calibrates p-values, (c,)."""
+        """Logarithms of the factors that calibrate p-values, (c,)."""
         ratio = np.interp(log_p, np.log(GRID), self.ratios)
         fading = np.exp(np.minimum(log_p - np.log(GRID[0]), 0.0) / 4.0)
         return np.asarray(np.log(1.0 + (ratio - 1.0) * fading))
 
 
 def _plain(values: Float) -> tuple[tuple[float, ...], ...]:
-    """Convert the rows of an array to tuples, which can be cache keys."""
+    """Convert the rows of an array to tuples, so that they can be cache keys."""
     return tuple(tuple(row) for row in np.atleast_2d(values).tolist())
 
 

@@ -1,12 +1,12 @@
 r"""Scores of features with many values by functions of their ranks, at several widths.
 
 Values are sorted once; labels are gathered in this order and multiplied by the functions, which are
-the same for all features. Features without ties share one law; the law of others follows from their
-pattern of ties (`dhsic.criteria.patterns`).
+the same for all features. All features without ties have the same null distribution of HSIC; for
+other features it follows from their pattern of ties (`dhsic.criteria.patterns`).
 
-Samples with a missing value are excluded for this feature: the ranks of the others are spread
-evenly over those of all samples, their labels are centred, and the labels of missing samples are
-set to 0.
+Samples with a missing value are excluded for this feature: the ranks of the other samples are
+spread evenly over the ranks of all samples, their labels are centred, and the labels of missing
+samples are set to 0.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def scores_of(state: Multiscale, features: Features, place: slice) -> FeatureSco
 class OrderedBlock:
     """Features with their samples in order of value.
 
-    `order` (c, m) are the samples of each feature by ascending value, missing ones last; `starts`
-    (c, m) is the mask of positions at which a level begins; `n` (c,) is the number of samples with
-    a value. `variance_ratios` are those of `Features`. `tie_sums` are computed when needed; copies
-    of a block for other labels of the same samples and covariates share them.
+    `order` (c, m) are the samples of each feature by ascending value, missing ones last. `starts`
+    (c, m) is the mask of positions at which a level begins. `n` (c,) is the number of samples with
+    a value. `variance_ratios` are as in `Features`. `tie_sums` are computed when needed. Copies of
+    a block for other labels of the same samples and covariates share them.
     """
 
     state: Multiscale
@@ -93,7 +93,7 @@ class OrderedBlock:
     def scores(self) -> FeatureScores:
         """Compute the scores of all features.
 
-        Features with two or three values, or few carriers, are scored by their levels.
+        Features with two or three values, or with few carriers, are scored by their levels.
         """
         n_levels = self.starts.sum(axis=1)
         scores = FeatureScores.empty(len(self.X))
@@ -115,9 +115,10 @@ class OrderedBlock:
         return np.diff(np.append(begins, self.n[j]))
 
     def _levels(self, which: Index) -> Levels:
-        """Levels (two or three) of the features `which`, with sums of all directions over them.
+        """Levels (two or three) of the features `which`, with sums of all directions.
 
-        If a feature has more values, all but the most frequent value are rare, and are merged.
+        If a feature has more values, all of them except the most frequent one are rare, and are
+        merged into one level.
         """
         D = self.state.directions
         values, counts = np.zeros((3, which.size)), np.zeros((which.size, 3))
@@ -183,7 +184,10 @@ class OrderedBlock:
         return moments
 
     def _table(self, which: Index, tied: Array) -> tuple[Float, Float]:
-        """Tables C (c, R, S), and fractions (K, c) of the labels' variance that is present."""
+        """Compute the tables C (c, R, S) of products of rank functions and label directions.
+
+        Also returns the fractions (K, c) of the labels' variance in samples with a value.
+        """
         state, m = self.state, self.state.n_samples
         table, totals = self._products(which, tied, state.labels.B)
         if self.variance_ratios is not None and state.covariance is not None:
@@ -196,9 +200,9 @@ class OrderedBlock:
         return table, part
 
     def _spread_ratios(self, which: Index, tied: Array, hazards: Float) -> Float:
-        """Ratios of the variance of HSIC to that under permutations, (n, c).
+        """Ratios of the variance of HSIC to its variance under permutations, (n, c).
 
-        `hazards` (m, 1) are those of `Multiscale`.
+        `hazards` (m, 1) are as in `Multiscale`.
         """
         m = self.state.n_samples
         c = self._products(which, tied, hazards)[0][..., 0] / m
@@ -206,7 +210,7 @@ class OrderedBlock:
         return spread_ratios(c, noise, self.state.ranks.weights)
 
     def _explained(self, which: Index, tied: Array) -> Float:
-        """Products of rank functions and the covariate basis over ``sqrt(m)``, (c, R, p)."""
+        """Products of rank functions with the covariate basis, over ``sqrt(m)``, (c, R, p)."""
         Q = self.state.Q - self.state.Q.mean(axis=0)
         return np.asarray(self._products(which, tied, Q)[0] / np.sqrt(self.state.n_samples))
 
@@ -227,10 +231,10 @@ class OrderedBlock:
     def _untied_products(self, which: Index, D: Float) -> tuple[Float, Float]:
         """Compute `_products` for features without ties, all at once.
 
-        Samples with a value are spread evenly over the ranks; missing ones are 0. All products have
-        equal numbers of rows, a multiple of `ROWS`, so that the bits of a feature do not depend on
-        its position. (Products in float32 are faster, but their bits do depend on it on some
-        processors.)
+        Samples with a value are spread evenly over the ranks; other samples are 0. All products
+        have the same number of rows, a multiple of `ROWS`, so the bits of a feature do not depend
+        on its position. (Products in float32 are faster, but on some processors their bits depend
+        on the position.)
         """
         order, n, m = self.order[which], self.n[which], self.order.shape[1]
         k, c = D.shape[1], which.size
@@ -250,7 +254,7 @@ class OrderedBlock:
     def _tied_products(self, j: int, D: Float) -> tuple[Float, Float]:
         """Compute `_products` for feature j with ties, (R, k) and (k,), from sums over its levels.
 
-        Sums over the largest level, such as the zeros of counts, follow from the others.
+        Sums over the largest level, such as the zeros of counts, are computed from the other sums.
         """
         n, m = int(self.n[j]), self.order.shape[1]
         order, begins = self.order[j, :n], np.flatnonzero(self.starts[j, :n])
@@ -287,9 +291,10 @@ class OrderedBlock:
     def _sums_of_ties(
         self, which: Index, tied: Index, explained: Float | None
     ) -> Iterator[tuple[Index, PatternSums]]:
-        """Yield positions and `PatternSums` of features with ties, by similar numbers of levels.
+        """Yield positions and `PatternSums` of features with ties.
 
-        The sums follow from the ties and the covariates; the labels do not matter.
+        Features with similar numbers of levels are processed together. The sums depend on the ties
+        and the covariates, but not on the labels.
         """
         state, m = self.state, self.state.n_samples
         edges = [self._edges(int(j)) for j in which[tied]]
@@ -325,9 +330,10 @@ def _places(n: int, m: int) -> Index:
 def sorted_levels(X: Float, missing: Array | None) -> tuple[Index, Array, Index]:
     """Sort the samples of each feature X (c, m) by value, missing ones last.
 
-    Returns samples in this order (c, m), a mask of the starts of levels (c, m), and the numbers of
-    samples with a value (c,). Values are sorted as integers with sample numbers in the last digits,
-    so values with a relative difference of less than about 1e-11 are ties.
+    Returns sample indices in this order (c, m), a mask of the starts of levels (c, m), and the
+    numbers of samples with a value (c,). Values are sorted as integers that contain the sample
+    number in their last digits. Values with a relative difference of less than about 1e-11 are
+    therefore ties.
     """
     c, m = X.shape
     n_bits = max(1, int(m - 1).bit_length())

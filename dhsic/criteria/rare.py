@@ -1,11 +1,11 @@
 """Distribution of HSIC under independence (its law) for variants with few carriers.
 
-If only k samples carry a variant, HSIC of permuted labels depends only on which k samples these
-are: it has few different values, and a gamma distribution does not fit. So sets of carriers are
-sampled, or for two classes enumerated, and the resulting law is used for all variants with the same
-number of carriers. Missing calls of such variants are replaced by the most frequent code
-(`missing_as_commonest`). Covariates are ignored here: they change the mean and variance, which are
-known for every variant, and the law is that of standardised HSIC.
+If only k samples carry a variant, HSIC of permuted labels depends only on the labels of these k
+samples. It has few different values, and a gamma distribution does not fit. Therefore sets of
+carriers are sampled, or enumerated for two classes. The resulting law is used for all variants with
+the same number of carriers. Missing calls of such variants are replaced by the most frequent code
+(`missing_as_commonest`). Covariates are ignored here. They change the mean and variance of HSIC,
+which are known for every variant, but the law is for standardised HSIC.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ Carriers = tuple[int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class RareLaw:
-    """Law of standardised HSIC: ascending values `z`, and the probability `reach` of at least each.
+    """Distribution of standardised HSIC of rare variants under independence.
 
-    The probability is over random sets of carriers. `skewness` is the skewness over all
-    permutations; `n_sets` is the number of possible carrier sets.
+    `z` are ascending values, and `reach` are the probabilities of at least each value, over random
+    sets of carriers. `skewness` is the skewness over all permutations; `n_sets` is the number of
+    possible sets of carriers.
     """
 
     z: Float
@@ -73,9 +74,10 @@ class RareLaw:
     def by(
         C: LowRankSymmetric, null: NullOf, numbers: Sequence[int], forms: LevelForms
     ) -> RareLaw | None:
-        """Compute the law for variants whose matrix A is in `forms`; None if HSIC does not vary.
+        """Compute the law for variants whose matrices A are in `forms`.
 
-        `numbers` are the numbers of carriers of the two codes other than the most frequent one.
+        `numbers` are the numbers of carriers of the two less frequent codes. Returns None if HSIC
+        does not vary.
         """
         m = C.n_samples
         moments = forms.moments(null, None, None)
@@ -108,11 +110,11 @@ class RareLaw:
 
 
 def _sums(columns: Float, k: int, n: int) -> tuple[Float, Float, Float, bool]:
-    """Sums of columns (m, r) over sets of k carriers of one code and n of the other, (c, r) each.
+    """Sums of columns (m, r) over sets of k carriers of one code and n of another, (c, r) each.
 
     Also returns the probabilities of the sets, (c,), and whether they are sampled. Sets are
-    enumerated for one carrier, and by class counts if labels are two classes; else they are
-    sampled.
+    enumerated if there is one carrier. If labels are two classes, the counts of carriers per class
+    are enumerated. Otherwise sets are sampled.
     """
     m = len(columns)
     rows, of_row, sizes = np.unique(
@@ -139,16 +141,16 @@ def _sums(columns: Float, k: int, n: int) -> tuple[Float, Float, Float, bool]:
 
 @lru_cache(FEW)
 def _sample_sets(m: int, k: int) -> Index:
-    """Draw `DRAWS` random sets of k of m samples, which are the same in every call."""
+    """Draw `DRAWS` random sets of k of m samples; the sets are the same in every call."""
     return subsets(np.random.default_rng([m, k]), m, k, DRAWS)
 
 
 def subsets(rng: np.random.Generator, m: int, k: int, n: int) -> Index:
-    """Draw n random sets of k of m numbers, (n, k), as ``rng.choice(m, k, replace=False)`` would.
+    """Draw n random sets of k of m numbers, (n, k).
 
-    They are the same bit for bit, but drawn faster.
+    The draws are the same, bit for bit, as by ``rng.choice(m, k, replace=False)``, but faster.
 
-    Floyd's algorithm replaces repeated numbers by the last one; then each set is shuffled.
+    Floyd's algorithm replaces a repeated number by the last one. Then each set is shuffled.
     """
     last, places = np.arange(m - k, m), np.arange(k - 1, 0, -1)
     numbers = rng.integers(np.tile(np.append(last, places), (n, 1)), endpoint=True)
@@ -162,7 +164,7 @@ def subsets(rng: np.random.Generator, m: int, k: int, n: int) -> Index:
 
 
 def sums_over(columns: Float, drawn: Index) -> Float:
-    """Sums of columns (m, r) over sets of rows, `drawn` (n, k): (n, r)."""
+    """Sums of columns (m, r) over n sets of k rows, `drawn` (n, k): (n, r)."""
     n, k = drawn.shape
     of_each = np.ones(drawn.size), drawn.ravel(), k * np.arange(n + 1)
     return np.asarray(csr_array(of_each, shape=(n, len(columns))) @ columns)
@@ -171,15 +173,15 @@ def sums_over(columns: Float, drawn: Index) -> Float:
 def missing_as_commonest(counts: Float, *others: Float) -> None:
     """Replace missing calls of variants with few carriers by the most frequent code, in place.
 
-    If they were replaced by the mean, they would be a separate level, as frequent as carriers, for
-    a kernel whose width is the median distance.
+    If missing calls were replaced by the mean, they would be a separate level of the feature. This
+    level would be as frequent as carriers, and matter for a kernel with the median width.
 
     Parameters
     ----------
     counts : (4, c)
         Counts of 0, 1, 2 and missing.
     *others : (4, c, ...)
-        Sums over the samples of each code, which are merged too.
+        Sums over the samples with each code, which are merged in the same way.
     """
     present = counts[:3]
     rare = np.flatnonzero((present.sum(axis=0) - present.max(axis=0) <= FEW) & (counts[3] > 0))

@@ -1,7 +1,7 @@
 r"""Sums over the matrix of a Gaussian kernel on one feature, in linear time.
 
 ``<L, K>`` with a low-rank ``L = B diag(w) B'`` only needs ``B' K B``. K is of low rank too, unless
-it is steep: with a few points of the feature's range as *nodes*, ``K = P K_nodes P'``, so the sum
+it is steep. With a few points of the feature's range as *nodes*, ``K = P K_nodes P'``, so the sum
 takes time linear in the number of samples. The result is exact for features with few values, and
 has an error of at most 1e-13 of the kernel's largest value for others. For steep kernels the
 definition is used, tile by tile over one triangle, so that memory stays small.
@@ -9,9 +9,9 @@ definition is used, tile by tile over one triangle, so that memory stays small.
 The nodes of a feature with q levels are the levels, and P maps samples to them, which is exact. Any
 other feature has Chebyshev nodes over its range ``[-R, R]``, and P interpolates between them, in
 both arguments. The Gaussian is entire, so the error decreases faster than any power. On the ellipse
-with foci -R and R and axes that add up to ``rho R`` the kernel is at most ``M = exp(sigma R^2 (rho
-- 1/rho)^2 / 4)``, and the error of interpolation at r nodes is at most ``4 M rho^(1-r) / (rho -
-1)`` (Trefethen, Approximation Theory and Approximation Practice, theorem 8.2), for every rho > 1.
+with foci -R and R whose semi-axes add up to ``rho R``, the kernel is at most ``M = exp(sigma R^2
+(rho - 1/rho)^2 / 4)``, and the error of interpolation at r nodes is at most ``4 M rho^(1-r) / (rho
+- 1)`` (Trefethen, Approximation Theory and Approximation Practice, theorem 8.2), for every rho > 1.
 In two arguments the error is at most ``1 + Lebesgue`` times as large. Standardised data need about
 40 nodes for 1e-13.
 """
@@ -45,7 +45,11 @@ WORTH = 4
 
 @lru_cache(maxsize=1024)
 def n_nodes(steepness: int) -> int:
-    """Number of Chebyshev nodes for ``sigma R^2`` up to `steepness`; 0 if it would be too large."""
+    """Number of Chebyshev nodes for a kernel of given steepness.
+
+    The steepness is the maximum of ``sigma R^2``. The result is 0 if too many nodes would be
+    needed.
+    """
     growth = steepness * (_RHO - 1 / _RHO) ** 2 / 4
     for r in range(2, MOST_NODES + 1):
         lebesgue = 1 + 2 / np.pi * np.log(r)
@@ -61,7 +65,7 @@ def chebyshev_nodes(radius: float, r: int) -> Float:
 
 
 def interpolation(x: Float, radius: float, r: int) -> Float:
-    """Interpolation matrix P (m, r) from r nodes to the values x (m,), by the barycentric formula.
+    """Interpolation matrix P (m, r) from r nodes to the values x (m,); barycentric formula.
 
     If a value is equal to a node, its row of P selects this node.
     """
@@ -78,7 +82,7 @@ def interpolation(x: Float, radius: float, r: int) -> Float:
 
 @lru_cache(maxsize=256)
 def _weights(r: int) -> Float:
-    """Barycentric weights of the nodes, except for a common factor."""
+    """Barycentric weights of the nodes, up to a common factor."""
     signs = np.where(np.arange(r) % 2, -1.0, 1.0)
     signs[[0, -1]] /= 2
     return signs
@@ -101,11 +105,11 @@ def kernel_sums(
     *,
     squares: bool = False,
 ) -> tuple[Float, Float]:
-    """Sums ``<L, K>`` and ``|K|^2`` of every feature, (c,) each, ``K = exp(-sigma (x - x')^2)``.
+    """Sums ``<L, K>`` and ``|K|^2`` of every feature, (c,) each.
 
-    L is ``B diag(w) B'``, where B (m, g) are the directions in the columns `place`. ``|K|^2``, the
-    sum of squared entries, is valid only if `squares`. If weights `present` are given, samples with
-    a missing value are excluded, and the others are weighted.
+    K is ``exp(-sigma (x - x')^2)``. L is ``B diag(w) B'``, where B (m, g) are the directions in the
+    columns `place`. ``|K|^2``, the sum of squared entries, is valid only if `squares`. If weights
+    `present` are given, samples with a missing value are excluded, and the others are weighted.
     """
     inner, norms = np.empty(len(features.X)), np.empty(len(features.X))
     for level_group in features.levels:
@@ -128,8 +132,8 @@ def _by_levels(
 ) -> tuple[Float, Float]:
     """Compute `kernel_sums` of features with few levels, from sums over levels.
 
-    They are ``sum_kl K_kl (U diag(w) U')_kl`` with U the sums of B over each level, and ``sum_kl
-    K_kl^2 m_k m_l`` with m the counts.
+    The sums are ``sum_kl K_kl (U diag(w) U')_kl``, where U are the sums of B over each level, and
+    ``sum_kl K_kl^2 m_k m_l``, where m are the counts.
     """
     K, U, counts = gaussian(some.values.T, sigma), some.along[..., place], some.counts
     if present is not None:
@@ -142,10 +146,10 @@ def _by_levels(
 def _of_feature(
     x: Float, sigma: float, B: Float, w: Float, weights: Float | None, *, squares: bool
 ) -> tuple[float, float]:
-    """Compute ``<L, K>`` and ``|K|^2`` of one feature x (n,), with ``L = B diag(w) B'``, B (n, g).
+    """Compute ``<L, K>`` and ``|K|^2`` of one feature x (n,).
 
-    `weights` (n,) are weights of the samples, which B already contains; they are used for
-    ``|K|^2``, which is valid only if `squares`.
+    L is ``B diag(w) B'`` with B (n, g). B already contains the sample weights; `weights` (n,) are
+    used only for ``|K|^2``, which is valid only if `squares`.
     """
     radius = float(np.abs(x).max())
     steepness = sigma * radius * radius
@@ -168,7 +172,7 @@ def _by_nodes(
 ) -> tuple[float, float]:
     """Compute ``<L, K>`` and ``|K|^2`` of one feature, from r nodes on ``[-radius, radius]``.
 
-    They are ``<K_nodes, U diag(w) U'>`` with ``U = P' B``, and ``tr (K_nodes P' P)^2``.
+    The sums are ``<K_nodes, U diag(w) U'>`` with ``U = P' B``, and ``tr (K_nodes P' P)^2``.
     """
     U, S = np.zeros((r, B.shape[1])), np.zeros((r, r))
     for a in range(0, len(x), ROWS):

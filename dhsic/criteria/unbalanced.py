@@ -1,10 +1,10 @@
 r"""Correction of small p-values of the test at several widths if one of two classes is rare.
 
 HSIC of ranks is nearly a ratio of mixtures (`dhsic.criteria.rank_law`) if sums over samples are
-nearly normal. If a class has few samples, sums are skewed and the tail is heavier: with 4 of 100
-samples in the class, p-values of 1e-4 occur 1.5 times as often as they should, and with 24 of 500
-1.3 times. So members of such a class are drawn at random, and the logarithm of this factor is
-fitted by a parabola ``bend (log BEGIN - log p)^2``.
+nearly normal. If a class has few samples, sums are skewed and the tail is heavier. With 4 of 100
+samples in the class, p-values of 1e-4 occur 1.5 times as often as they should; with 24 of 500
+samples, 1.3 times. To estimate this factor, members of such a class are drawn at random. The
+logarithm of the factor is fitted by a parabola ``bend (log BEGIN - log p)^2``.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ LEVELS = np.array([0.02, 0.01, 5e-3, 2e-3, 1e-3, 5e-4, 2e-4, 1e-4])
 
 
 def is_unbalanced(b: Float) -> bool:
-    """Whether a direction of the labels b (m,) has two values, one of which is rare."""
+    """Whether a direction of the labels b (m,) has a rare and a frequent value."""
     values = np.unique(b.round(12))
     skewness = np.mean(b**3) / np.mean(b**2) ** 1.5
     return bool(values.size == 2 and skewness**2 / b.size > LEAST_SKEWNESS)
 
 
 def drawn_sums(basis: Float, b: Float) -> Iterator[Float]:
-    """Draw `DRAWS` products of R functions with the permuted direction b; yields parts (n, R).
+    """Yield products of R functions with random permutations of direction b, (n, R).
 
-    Functions have mean 0, so products are determined by the members of the rarer class. A random
-    permutation of the samples is divided into disjoint sets of members, each of which is one draw.
+    There are `DRAWS` products in total. Functions have mean 0, so products are determined by the
+    members of the rarer class. A random permutation of the samples is divided into disjoint sets of
+    members; each set is one draw.
 
     Parameters
     ----------
@@ -81,9 +82,9 @@ def tail_bend(log_p: Float) -> float:
 
 
 def along_parabola(log_p: Float, bend: float) -> Float:
-    """Logarithm of the correction factor of p-values, (c,), from their logarithms `log_p` (c,).
+    """Logarithm of the correction factor of p-values, (c,).
 
-    `bend` is the coefficient of the parabola, see `tail_bend`.
+    `log_p` (c,) are log p-values. `bend` is the coefficient of the parabola, see `tail_bend`.
     """
     reach = np.clip(np.log(BEGIN) - log_p, 0.0, np.log(BEGIN / END))
     return np.asarray(bend * np.square(reach))

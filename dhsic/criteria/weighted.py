@@ -4,24 +4,24 @@ Samples have the probabilities ``p_i = w_i / sum w``. Ranks are weighted mid-ran
 
     ``u_i = sum_{x_k < x_i} p_k + 1/2 sum_{x_k = x_i} p_k``,
 
-and functions phi_r of these ranks, and directions b_s of the labels, have the weighted mean 0, and
-no part that the covariates explain under weights. With the table ``C[r, s] = sum_i p_i phi_r(i)
-b_s(i)``, HSIC of one width is ``sum_rs lambda_r mu_s C[r, s]^2``, a V-statistic of the weighted
-distribution: a sample may be split into copies with the same total weight, and nothing changes.
+Functions phi_r of these ranks and directions b_s of the labels have weighted mean 0. Covariates are
+projected out of both, with weights. With the table ``C[r, s] = sum_i p_i phi_r(i) b_s(i)``, HSIC of
+one width is ``sum_rs lambda_r mu_s C[r, s]^2``, a V-statistic of the weighted distribution: a
+sample may be split into copies with the same total weight, and nothing changes.
 
-Weights are no permutable property of features or labels, so p-values do not come from
-permutations. If feature and label are independent in the population that the weights represent,
-``z_i = p_i phi_r(i) b_s(i)`` have mean 0, however weights depend on features and labels. Their sum
-has the robust variance ``V = sum_i z_i z_i'`` (Huber, 1967; White, 1980; Binder, 1983). The law of
-HSIC is approximated by the law for random signs of the vectors z_i: its mean, variance and skewness
-are sums over samples. The tail is that of a ratio (`dhsic.criteria.rank_law`) whose degrees of
-freedom are the effective sample size
-``(sum w)^2 / sum w^2`` (Kish, 1965), so multiplying all weights by a number changes nothing.
+Weights depend on the sample and cannot be permuted, so p-values do not come from permutations. If
+feature and label are independent in the population that the weights represent, ``z_i = p_i phi_r(i)
+b_s(i)`` have mean 0, however weights depend on features and labels. Their sum has the robust
+variance ``V = sum_i z_i z_i'`` (Huber, 1967; White, 1980; Binder, 1983). The law of HSIC is
+approximated by the law for random signs of the vectors z_i: its mean, variance and skewness are
+sums over samples. The tail is computed for a ratio (`dhsic.criteria.rank_law`); its degrees of
+freedom are the effective sample size ``(sum w)^2 / sum w^2`` (Kish, 1965), so multiplying all
+weights by a number changes nothing.
 
-The robust variance is too small if rare values of a feature meet rare labels in no sample. So
-products of skewed functions have the variance of independent factors, ``sum (p phi_r)^2 sum (p
-b_s)^2 / sum p^2``, the more the larger their skewness, which decreases with the number of samples;
-products of still rarer values are left out.
+The robust variance is too small if rare values of a feature meet rare labels in no sample.
+Therefore the variance of products of skewed functions is mixed with the variance for independent
+factors, ``sum (p phi_r)^2 sum (p b_s)^2 / sum p^2``. Its weight increases with the skewness, which
+decreases with the number of samples. Products of still rarer values are left out.
 """
 
 from __future__ import annotations
@@ -119,11 +119,17 @@ class WeightedSamples:
 
     @property
     def additive(self) -> WeightedSamples:
-        """State of a test of the dosage only, see `Multiscale.additive`."""
+        """Return the state of a test of the dosage only.
+
+        See `Multiscale.additive`.
+        """
         return replace(self, levels=self.single)
 
     def of_samples(self, present: Mask) -> WeightedSamples:
-        """Restrict the state to the samples with a value; labels are centred among these."""
+        """Restrict the state to the samples with a value.
+
+        Labels are centred over these samples.
+        """
         size = self.p[present].sum()
         Q, _ = np.linalg.qr(self.Q[present])
         B = _residuals(self.labels.B[present] / np.sqrt(size), Q)
@@ -148,12 +154,12 @@ class WeightedScore:
 
 @dataclass(frozen=True)
 class WeightedIndependence(Independence):
-    """The test `Independence` at several widths, for samples with weights."""
+    """Test `Independence` at several widths, for weighted samples."""
 
     takes_codes = False
 
     def read(self, y: Array, covariates: Array | None = None) -> LabelMatrix:
-        """Read labels; covariates are regressed out in `prepare`, with weights."""
+        """Read the labels; `prepare` regresses out covariates, with weights."""
         return label_matrix(y, self.label_kernel).centred
 
     def prepare(
@@ -186,9 +192,10 @@ class WeightedIndependence(Independence):
         n_untested = int(np.isnan(columns[2]).sum())
         if n_untested:
             warn(
-                f"{n_untested:,} of {columns.shape[1]:,} features are not tested, and have p-value "
-                "1: with these weights, too few samples have their rarer value together with a "
-                "rare label. Limit the largest weights, or test these features without weights."
+                f"{n_untested:,} of {columns.shape[1]:,} features are not tested, and have "
+                "p-value 1. With these weights, too few samples have both a rare value of the "
+                "feature and a rare label. Limit the largest weights, or test these features "
+                "without weights."
             )
         return super().finish(state, columns)
 
@@ -198,7 +205,7 @@ class WeightedIndependence(Independence):
 
 
 def degrees_of_freedom(n_effective: float) -> int:
-    """Degrees of freedom: the effective sample size to two digits, so that laws can be reused.
+    """Degrees of freedom: the effective sample size, rounded to two digits.
 
     >>> degrees_of_freedom(87.4), degrees_of_freedom(1234.0)
     (87, 1200)
@@ -213,10 +220,11 @@ def _residuals(F: Float, Q: Float) -> Float:
 
 
 def feature_functions(x: Float, state: WeightedSamples) -> tuple[Float, Index]:
-    """Functions of a feature, times ``sqrt(p)``, (R, m); and the first sample of each level.
+    """Functions of a feature, multiplied by ``sqrt(p)``: (R, m).
 
-    Features with two or three levels have their value and, orthogonal to it, their squared value.
-    Others have the normal score of their weighted rank, and cosines orthogonal to it.
+    Also returns the first sample of each level. For features with two or three levels, the
+    functions are the value and, orthogonal to it, the squared value. For other features, they are
+    the normal score of the weighted rank, and cosines orthogonal to it.
     """
     u, firsts = weighted_ranks(x, state.p)
     n_levels = firsts.size
@@ -271,7 +279,7 @@ def score_of(state: WeightedSamples, x: Float, missing: Mask | None = None) -> W
 
 
 def tail_of(family: WidthFamily, T: Float, moments: Float) -> tuple[float, float]:
-    """Combined log p-value of HSIC at each width and label matrix, T (n,), and the best width.
+    """Combined log p-value of HSIC T (n,) at each width and label matrix, and the best width.
 
     `moments` (n, 3) are mean, standard deviation and skewness under independence.
     """
@@ -289,7 +297,8 @@ def tail_of(family: WidthFamily, T: Float, moments: Float) -> tuple[float, float
 def independent_factors(F: Float, B: Float, p: Float) -> tuple[Float, Float]:
     """Covariance of products of independent functions and labels (R S, R S), and skewness (R S,).
 
-    F (R, m) and B (m, S) are functions and directions times ``sqrt(p)``. The skewness is absolute.
+    F (R, m) and B (m, S) are functions and directions, multiplied by ``sqrt(p)``. Absolute values
+    of the skewness are returned.
     """
     square = float(p @ p)
     of_features, of_labels = (F * p) @ F.T, (B.T * p) @ B
@@ -303,9 +312,9 @@ def independent_factors(F: Float, B: Float, p: Float) -> tuple[Float, Float]:
 def signed_moments(Z: Float, V: Float, d: Float) -> tuple[float, float, float]:
     r"""Mean, standard deviation and skewness of ``sum_c d_c (Z e + f)_c^2`` under independence.
 
-    Z (n, m) are the terms of the samples in n sums and d (n,) their weights; e (m,) are random
-    signs, and f (n,) is normal, so that V (n, n) is the covariance of ``Z e + f``. With ``G = Z'
-    diag(d) Z`` and g its diagonal, the mean for f = 0 is ``tr G``, the variance ``2 (tr G^2 -
+    Z (n, m) are the terms of the samples in n sums, and d (n,) the weights of the sums; e (m,) are
+    random signs. f (n,) is normal, such that the covariance of ``Z e + f`` is V (n, n). With ``G =
+    Z' diag(d) Z`` and g its diagonal, the mean for f = 0 is ``tr G``, the variance ``2 (tr G^2 -
     g'g)``, and the third moment ``8 (tr G^3 - 3 sum_i g_i (G^2)_ii + 2 sum_i g_i^3)``.
     """
     kept = d > NEGLIGIBLE * d.max()
@@ -322,9 +331,10 @@ def signed_moments(Z: Float, V: Float, d: Float) -> tuple[float, float, float]:
 
 
 def _shape(state: WeightedSamples, table: Float, at_levels: Float) -> float:
-    """Position in `SHAPES` of the shape of a dependence, from standardised products (R, S).
+    """Shape of a dependence, as a position in `SHAPES`.
 
-    `at_levels` (R, q) are the functions at the q distinct values of the feature.
+    `table` contains standardised products (R, S). `at_levels` (R, q) are the functions at the q
+    distinct values of the feature.
     """
     if at_levels.shape[1] > 3:
         return float(shapes_of(table[None], state.labels.mu, rank_basis(CURVE, len(table)))[0])

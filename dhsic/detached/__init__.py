@@ -1,4 +1,4 @@
-"""Runs that outlive the process that started them: `submit` starts one, `attach` finds it again."""
+"""Runs that outlive the process that started them: `submit` starts a run, `attach` finds it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def submit(
         A Zarr array or VCF Zarr store that the workers and this process read at the same path; or
         several files, as in `dhsic.open_source`.
     target : str, array or None
-        Labels, or the name of the variable of `data` that holds them; None with
+        Labels, or the name of the variable of `data` that contains them; None with
         ``label_kernel="self"``.
     method, n_features_to_select, sample_dim, variable, pass_only, filters, by_position, event, \
     entry, sample_weight, **parameters
@@ -132,7 +132,10 @@ def submit(
 
 
 def _paths_of(data: Any) -> str | list[str]:
-    """Return the URL or absolute path at which workers read the data; a list for several files."""
+    """Return the URL or absolute path of the data, as workers read them.
+
+    The result is a list for several files.
+    """
     if isinstance(data, NamedMatrices):
         return NamedMatrices(map(_paths_of, data), data.names)
     return [_path_of(each) for each in data] if is_several(data) else _path_of(data)
@@ -211,7 +214,10 @@ def attach(
 
 
 def _folder_of(run: str, client: Any, scheduler: str | None, security: Any) -> str | None:
-    """Return the checkpoint that a cluster has published for a run id; None if it has none."""
+    """Return the checkpoint that a cluster has published for a run id.
+
+    The result is None if the cluster has none.
+    """
     run_client = client
     if run_client is None and scheduler is not None:
         run_client = reached(scheduler, security)

@@ -1,8 +1,8 @@
 """The driver: the main loop of a detached run, on a worker of a cluster or in this process.
 
 The driver needs only the folder of the run. So `send` or `drive_here` can start a driver again at
-any time and on any machine that can access the folder. Only one driver writes. It writes its
-progress to the folder first, and then sends the progress, as events, to all listeners.
+any time, on any machine that can access the folder. Only one driver writes to the folder at a time.
+It writes its progress to the folder first, and then sends it as events to all listeners.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ OF_ROUNDS = ("round", "n_features", "n_removed", "n_added", "hsic", "sigma", "en
 
 
 class StoppedError(DhsicError):
-    """The run ends because a user asked it to stop."""
+    """Error that ends a run because a user requested a stop."""
 
 
 class Driver:
-    """Main loop that executes the run of a folder, from its last stored round on.
+    """Main loop that executes the run in a folder, from its last stored round on.
 
     `lock` is the lock of the driver, which must be held. `tell` is called with every event.
     """
@@ -152,7 +152,7 @@ class Driver:
 
 
 def drive(path: str, topic: str) -> None:
-    """Dask task that executes the run of the folder at `path`, and logs events under `topic`.
+    """Execute the run in the folder at `path` as a Dask task; log events under `topic`.
 
     The task does not occupy a thread of its worker.
     """
@@ -179,7 +179,7 @@ def drive(path: str, topic: str) -> None:
 
 
 def drive_here(folder: Folder, n_threads: int | None) -> None:
-    """Execute the run of a folder on threads of this process."""
+    """Execute the run in a folder on threads of this process."""
     with folder.driven() as lock, Threads(n_threads) as runtime:
         folder.want_stop(wanted=False)
         folder.say(Status("waiting"))
@@ -202,10 +202,10 @@ def send(
     scheduler: str | None = None,
     security: Any = None,
 ) -> Any:
-    """Start the driver of a folder on a cluster.
+    """Start the driver of the run in a folder on a cluster.
 
-    `request` is stored in the folder first. If it is None, the request in the folder is continued,
-    whose run must not have a driver. Returns the client that was passed or is active, or None if a
+    `request` is stored in the folder first. If it is None, the request in the folder is continued;
+    no driver may be executing it. Returns the client that was passed or is active, or None if a
     client was created for `scheduler`.
     """
     from distributed import fire_and_forget
@@ -232,7 +232,7 @@ def send(
 
 
 def _forget(client: Client) -> None:
-    """Remove the oldest ended drivers from the scheduler: their names, tasks and events."""
+    """Remove the names, tasks and events of the oldest ended drivers from the scheduler."""
     names = [name for name in client.list_datasets() if NAMES.fullmatch(str(name))]
     if len(names) < REMEMBERED:
         return
@@ -250,7 +250,10 @@ def _forget(client: Client) -> None:
 
 
 def _state(future: Future[Any]) -> str:
-    """Return the state of a future of another client, after at most `TOLD` seconds if pending."""
+    """Return the state of a future of another client.
+
+    If the future is pending, this waits for at most `TOLD` seconds.
+    """
     deadline = time.monotonic() + TOLD
     while future.status == "pending" and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -260,7 +263,7 @@ def _state(future: Future[Any]) -> str:
 def published(client: Client, run: str) -> tuple[str, Future[Any]] | None:
     """Return the folder of the run with this id, and the future of its driver.
 
-    None if the cluster has no such run.
+    The result is None if the cluster has no such run.
     """
     if client.status != "running":
         return None
@@ -321,7 +324,7 @@ def introduced(folder: Folder, client: Any, scheduler: str | None, security: Any
 def _check_reach(place: AbstractStore, client: Any) -> None:
     """Raise ClusterError unless this process and each worker can read each other's files.
 
-    The files are in the store `place`.
+    Test files in the store `place` are used.
     """
     sign, token = f"{MOMENTARY}{secrets.token_hex(8)}", secrets.token_hex(8)
     place.write(f"{sign}/ours", token.encode())
@@ -333,15 +336,14 @@ def _check_reach(place: AbstractStore, client: Any) -> None:
             if isinstance(place, FileStore):
                 raise ClusterError(
                     f"Not all workers of {client!r} can access {place.path}, the folder of the "
-                    "checkpoint. A detached run is monitored through its checkpoint: choose a "
-                    "folder on storage that this process and all workers share, under the same "
-                    "path."
+                    "checkpoint. A detached run is monitored through its checkpoint. Choose a "
+                    "folder that this process and all workers share under the same path."
                 )
             raise ClusterError(
                 f"Worker {worker} cannot access {place.path}: "
                 f"{why or 'it sees different contents'}. A detached run is monitored through its "
-                "checkpoint: set the credentials in the environment of all workers and install "
-                "dhsic[cloud] there, or choose a folder on storage that all of them share."
+                "checkpoint. Set the credentials in the environment of all workers and install "
+                "dhsic[cloud] there, or choose a folder that all workers share."
             )
     finally:
         place.remove(sign)
@@ -374,7 +376,7 @@ def _answers(client: Client, path: str, sign: str) -> dict[str, tuple[str, str]]
 def answer(path: str, sign: str) -> tuple[str, str]:
     """Copy the test file of `_check_reach` on a worker.
 
-    Returns the name of the copy, and an error message, "" without an error.
+    Returns the name of the copy, and an error message; "" if there is no error.
     """
     name = f"{sign}/{secrets.token_hex(8)}"
     try:

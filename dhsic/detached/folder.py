@@ -89,11 +89,14 @@ class Folder:
 
     @property
     def result(self) -> str:
-        """Path or URL of the result."""
+        """Path or URL of the result of the run."""
         return f"{self.path}/result.zarr"
 
     def keep(self, request: Request) -> None:
-        """Store a request; an earlier request and its progress are replaced."""
+        """Store a request.
+
+        It replaces an earlier request and its progress.
+        """
         data = BytesIO()
         np.savez(data, allow_pickle=False, **arrays_of(request))
         labels = data.getvalue()
@@ -103,7 +106,7 @@ class Folder:
         self.store.remove(PROGRESS)
 
     def request(self) -> Request:
-        """Read the stored request; raise CheckpointError if it is missing or damaged."""
+        """Read the stored request; raises CheckpointError if it is missing or damaged."""
         content = dict(self._read(REQUEST))
         if not content:
             raise CheckpointError(
@@ -138,7 +141,7 @@ class Folder:
 
     @property
     def status(self) -> Status:
-        """Status of the run that was written last."""
+        """Status of the run, as last written."""
         return Status(**self._read(STATUS))
 
     def say(self, status: Status) -> None:
@@ -151,16 +154,19 @@ class Folder:
         return self._read(PROGRESS)
 
     def note(self, progress: Mapping[str, Any]) -> None:
-        """Write the progress after a round, without fsync: the checkpoint has the durable state."""
+        """Write the progress after a round.
+
+        There is no fsync, because the checkpoint contains the durable state.
+        """
         self._write(PROGRESS, progress, sync=False)
 
     @property
     def stop_wanted(self) -> bool:
-        """Whether a user asked the run to stop."""
+        """Whether a user requested a stop of the run."""
         return self.store.has(STOP)
 
     def want_stop(self, *, wanted: bool = True) -> None:
-        """Ask the run to stop, or, with ``wanted=False``, no longer."""
+        """Request the run to stop; ``wanted=False`` withdraws the request."""
         if wanted:
             self.store.write(STOP, b"", sync=False)
         else:
@@ -243,7 +249,7 @@ def plain_request(request: Request) -> dict[str, Any]:
 
 
 def arrays_of(request: Request) -> dict[str, Array]:
-    """Return the arrays of a request by name; raise InputError if they cannot be stored."""
+    """Return the arrays of a request by name; raises InputError if they cannot be stored."""
     groups, y, levels = request.feature_groups, request.y, None
     if y is not None and is_ordinal(y.ravel()):
         levels, y = np.array(names_of_levels(y.ravel())), y.astype(np.int64)

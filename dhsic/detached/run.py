@@ -33,9 +33,9 @@ PROGRESS = (
 class Run:
     """A run that outlives the process that started it, returned by `dhsic.submit` and `attach`.
 
-    Progress and final status are read from the checkpoint folder. The cluster, by default that to
-    which the run was sent, is asked only if the folder does not show whether the run is still being
-    executed.
+    Progress and final status are read from the checkpoint folder. The cluster is contacted only if
+    the folder does not show whether the run is still being executed. By default it is the cluster
+    that the run was submitted to.
     """
 
     def __init__(
@@ -65,8 +65,9 @@ class Run:
     def status(self) -> str:
         """Status of the run.
 
-        ``"waiting"`` (for a worker), ``"running"``, ``"done"``, ``"failed"``, ``"cancelled"``, or
-        ``"lost"``: no process executes it, and `resume` continues from the last round.
+        The status is ``"waiting"`` (for a worker), ``"running"``, ``"done"``, ``"failed"``,
+        ``"cancelled"``, or ``"lost"``. A lost run is not executed by any process; `resume`
+        continues it from the last round.
         """
         status = self.folder.status
         if status.state in ENDS:
@@ -96,7 +97,7 @@ class Run:
 
     @property
     def history(self) -> tuple[Mapping[str, float | int | str], ...]:
-        """Record of every round so far, as in the result."""
+        """Records of all rounds so far, as in the result."""
         state = Checkpoint(self.path).load()
         return () if state is None else state.history
 
@@ -253,9 +254,10 @@ class Run:
         self._asked = -AGAIN
 
     def _client(self, *, ask: bool = True) -> Any:
-        """Return the client of this object; if it has none and with `ask`, create one.
+        """Return the client of this object.
 
-        None if the scheduler of the run does not answer.
+        If there is none and `ask` is true, a client is created. The result is None if the scheduler
+        of the run does not answer.
         """
         client = self._given or self._made
         if client is not None and client.status != "closed":

@@ -19,7 +19,10 @@ from dhsic.namespace import cast, host, take, zeros
 
 
 class AbstractEngine(ABC):
-    """Method to compute gains of features from a scoring problem; a value object."""
+    """Method to compute the gains of features from a scoring problem.
+
+    Engines are immutable.
+    """
 
     @property
     def name(self) -> str:
@@ -28,7 +31,7 @@ class AbstractEngine(ABC):
 
     @property
     def is_final(self) -> bool:
-        """Whether the gains of this engine are final, and need not be refined."""
+        """Whether the gains of this engine are final, so that no refinement is needed."""
         return True
 
     @abstractmethod
@@ -37,21 +40,23 @@ class AbstractEngine(ABC):
 
     @abstractmethod
     def score(self, state: Any, X: Array, facts: FeatureStats) -> Float:
-        """Gains of c features, float64 (c,); X is (c, m), standardised, one feature per row.
+        """Compute the gains of c features, float64 (c,).
 
-        X is an array of the same library and device as the state; facts and gains are NumPy arrays.
-        An engine that measures the error of each gain returns gains and errors, (c, 2).
+        X (c, m) contains the standardised values, one feature per row. It is an array of the same
+        library and device as the state; facts and gains are NumPy arrays. An engine that estimates
+        the error of each gain returns gains and errors, (c, 2).
         """
 
     def error(self, question: Any, facts: FeatureStats, gains: Float) -> Float:
         """Bound on the error of the gains from `score`, (c,); `gains` may be estimates.
 
-        It is 0 for engines that do not truncate a series: the tolerance for ties covers rounding.
+        It is 0 for engines that do not truncate a series, because the tolerance for ties covers
+        rounding errors.
         """
         return np.zeros_like(gains)
 
     def products(self, question: Any, facts: FeatureStats) -> int:
-        """Number of columns multiplied by a matrix ``A = W o base`` to score these features."""
+        """Number of columns to multiply by a matrix ``A = W o base`` to score these features."""
         return 0
 
 
@@ -60,19 +65,22 @@ class AbstractSplitEngine(AbstractEngine):
 
     @abstractmethod
     def ways(self, known: Any, facts: FeatureStats) -> Iterator[tuple[Any, Mask]]:
-        """Yield each way to score, with the mask (c,) of its features; every feature has one way.
+        """Yield each way of scoring, with the mask (c,) of its features.
 
-        `known` is the scoring problem or its state. The way "direct" evaluates HSIC with and
-        without the feature, on all samples.
+        Every feature has one way. `known` is the scoring problem or its state. The way "direct"
+        evaluates HSIC with and without the feature, on all samples.
         """
 
     @abstractmethod
     def one_way(self, way: Any, state: RoundState, X: Array, facts: FeatureStats) -> Float:
-        """Gains (see `score`) of features that are all scored in the same way."""
+        """Gains of features that are all scored in the same way.
+
+        See `score`.
+        """
 
     @abstractmethod
     def columns(self, way: Any, known: Any, facts: FeatureStats) -> int:
-        """Number of columns by which A is multiplied (see `products`) to score features in one way.
+        """Number of columns to multiply by A (see `products`) to score features in one way.
 
         `way` is one of `ways`, `known` is the scoring problem or its state, and `facts` are about
         these features.
@@ -95,13 +103,13 @@ class AbstractSplitEngine(AbstractEngine):
 
     @final
     def definitions(self, question: Any, facts: FeatureStats) -> int:
-        """Number of features that are scored by evaluating HSIC itself on all samples."""
+        """Number of features that are scored by direct evaluation of HSIC on all samples."""
         ways = self.ways(question, facts)
         return sum(int(which.sum()) for way, which in ways if way == "direct")
 
 
 def one_by_one(X: Array, gain: Callable[[Float], Float]) -> Float:
-    """Gains of the features X (c, m), one at a time in float64; `gain` takes x (m,)."""
+    """Gains of the features X (c, m), computed one by one in float64; `gain` takes x (m,)."""
     gains = zeros(X.shape[0], like=X)
     for j in range(X.shape[0]):
         gains[j] = gain(cast(X[j, :], np.float64))

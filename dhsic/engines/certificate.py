@@ -9,10 +9,10 @@ not used for the factor, where A is known exactly:
 The error of a gain grows with the feature's mean square, so errors are divided by it. If all mean
 squares are equal, an error common to all features does not change their order, so the mean over
 features is subtracted. The rows are a sample, so e_j has a variance ``V_j``, which is estimated
-from the variance over rows. There are two estimates of the mean of ``E_j^2``: ``e_j^2 -
-V_j``, which is always unbiased, but noisy for few rows; and ``2 (n / m) V_j``, which is precise,
-and unbiased if errors have no structure that features share. The second is used, unless the first
-is significantly larger.
+from the variance over rows. There are two estimates of the mean of ``E_j^2``: ``e_j^2 - V_j``,
+which is always unbiased, but noisy for few rows; and ``2 (n / m) V_j``, which is precise, and
+unbiased if errors have no structure that features share. The second estimate is used, unless the
+first one is significantly larger.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Certificate:
     `expected_swap_rate` is the expected fraction of removed features that exact gains would keep.
     `deviation` is the root mean square error of the gains next to the threshold, divided by the
     mean square of the feature. `wrong` (bins,) is the expected fraction of the removed features
-    that should have survived, for each bin of surviving features (see `standing`).
+    that should have survived, by the bin of surviving features they belong in (see `standing`).
     """
 
     relative_error: float
@@ -58,7 +58,7 @@ class Certificate:
     wrong: Float = field(compare=False)
 
     def at_threshold(self, gains: Float, n: int, sizes: Float) -> Certificate:
-        """Certificate of the gains (c,) of all features, of which the n largest are removed."""
+        """Create the certificate of the gains (c,) of all features; n features are removed."""
         return certified(self.relative_error, gains, n, self.deviation, sizes)
 
 
@@ -75,9 +75,9 @@ def certified(
     sizes: Float,
     sure: Mask | None = None,
 ) -> Certificate:
-    """Certificate of gains (c,), of which the n largest are removed.
+    """Create the certificate of gains (c,), if the n features with the largest gains are removed.
 
-    Sizes (c,) are mean squares of the features; gains that are `sure` have no error.
+    Sizes (c,) are mean squares of the features. Gains in the mask `sure` have no error.
     """
     deviations = deviation * sizes if sure is None else np.where(sure, 0.0, deviation * sizes)
     swaps = min(expected_swaps(gains, n, deviations, sure), 1.0)
@@ -87,8 +87,7 @@ def certified(
 def joining_row_errors(question: LowRankScoringProblem, check: Landmarks, X: Float) -> Float:
     """Contributions ``t_ij`` of n exact rows to the errors of joining features X (c, m): (n, c).
 
-    `check` are the n landmarks whose rows of K are exact. The kernel must be a product over
-    features.
+    `check` are the n landmarks with exact rows of K. The kernel must be a product over features.
     """
     rows, factor, sigma = check.samples, question.factor(0), question.sigma
     every = np.arange(rows.size)
@@ -107,11 +106,12 @@ def joining_row_errors(question: LowRankScoringProblem, check: Landmarks, X: Flo
 def certify(
     t: Float, gains: Float, n: float, m: int, sizes: Float, rounded: float = 0.0
 ) -> Certificate:
-    """Certificate from the errors of c sampled features, of which n would be removed.
+    """Estimate the certificate of a round from the errors of c sampled features.
 
-    t (r, c) are the contributions ``t_ij`` of r rows to the errors; gains (c,) are the approximate
-    gains, sizes (c,) mean squares of the features; m is the number of samples. `rounded` is the
-    rounding error of gains, relative to their standard deviation.
+    n of these features would be removed. t (r, c) are the contributions ``t_ij`` of r rows to the
+    errors. Gains (c,) are the approximate gains, and sizes (c,) the mean squares of the features. m
+    is the number of samples. `rounded` is the rounding error of gains, relative to their standard
+    deviation.
     """
     if not (np.isfinite(t).all() and np.isfinite(gains).all()):
         return UNKNOWN
@@ -165,10 +165,10 @@ def expected_swaps(gains: Float, n: float, deviations: Float, sure: Mask | None 
 
 
 def wrong(gains: Float, n: float, deviations: Float) -> Float:
-    """Expected fraction of the n removed features that belong in each bin (see `standing`).
+    """Expected fraction of the n removed features that belong in each bin of survivors.
 
-    The n largest of the gains (c,) are removed. Errors of gains are normal with standard deviations
-    `deviations`, (c,).
+    `standing` defines the bins. The n features with the largest gains (c,) are removed. Errors of
+    gains are normal with standard deviations `deviations`, (c,).
     """
     threshold = _threshold(gains, n)
     stays = gains < threshold
@@ -181,7 +181,7 @@ def wrong(gains: Float, n: float, deviations: Float) -> Float:
 
 
 def _crossing(gains: Float, threshold: float, deviations: Float) -> tuple[Index, Float]:
-    """Positions of gains that an error could move across the threshold, and the probabilities."""
+    """Positions of gains near the threshold, and their probabilities to cross it by an error."""
     crossings = []
     for batch in slices(len(gains), AT_A_TIME):
         away, deviation = np.abs(gains[batch] - threshold), deviations[batch]
@@ -212,15 +212,15 @@ def _edges(gains: Float, parts: int) -> Float:
 def next_to_threshold(gains: Float, n: int, widths: Float) -> Mask:
     """Mask of the gains that are closer to the removal threshold than their `widths`.
 
-    The threshold is the midpoint between the n-th and the next largest gain. If the mask would have
-    most of the gains, it has all.
+    The threshold is the midpoint between the n-th and the next largest gain. If the mask would
+    contain most of the gains, it contains all of them.
     """
     near = np.abs(gains - _threshold(gains, n)) <= widths
     return np.ones_like(near) if 2 * near.sum() > len(near) else near
 
 
 def nearest_to_threshold(gains: Float, n: int, number: int) -> Mask:
-    """Mask of the `number` gains that are nearest to the midpoint below the n largest gains."""
+    """Mask of the `number` gains nearest to the removal threshold (below the n-th largest gain)."""
     away = np.abs(gains - _threshold(gains, n))
     near = np.zeros(len(gains), dtype=bool)
     near[np.argsort(away, kind="stable")[:number]] = True

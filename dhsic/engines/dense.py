@@ -1,4 +1,4 @@
-r"""Series engine: a matrix product with an m x m matrix scores a whole block of features.
+r"""Series engine, which scores a block of features by a product with an m x m matrix.
 
 With ``A = W o base`` the gain of a feature x is ``sum_terms coefficient f(x)' A f(x)``. Products
 are computed in the engine's dtype (float32 for speed), sums over samples in float64.
@@ -53,7 +53,7 @@ class Dense(AbstractEngine):
         return by_terms(state, state.kernel.expansion(self.order, state.sigma), X, self.dtype)
 
     def error(self, question: ScoringProblem, facts: FeatureStats, gains: Float) -> Float:
-        """Bound on the omitted terms of the series plus 8 standard deviations of rounding, (c,).
+        """Bound on the errors of gains, (c,): omitted terms, and 8 deviations of rounding errors.
 
         If A has few distinct values, their rounding errors do not average out; this part of the
         error is proportional to the gain.
@@ -68,7 +68,10 @@ class Dense(AbstractEngine):
         return np.nan_to_num(error, nan=np.inf, posinf=np.inf)
 
     def products(self, question: ScoringProblem, facts: FeatureStats) -> int:
-        """Number of columns: one per feature and order; for radial kernels, per quadratic form."""
+        """Number of columns of the products.
+
+        There is one column per feature and order; for radial kernels, one per quadratic form.
+        """
         kernel = question.kernel
         if kernel.scored_by == "taylor":
             return len(facts.max_abs) * kernel.expansion(self.order, question.sigma).n_forms
@@ -111,7 +114,7 @@ def _summed(A: AnyQuadratic, some: list[tuple[float, Array]]) -> Array:
 
 
 def rounding_of(m: int, dtype: Any) -> float:
-    """Bound (8 deviations) on the rounding error of an inner product of vectors of length m.
+    """Bound on the rounding error (8 deviations) of an inner product of vectors of length m.
 
     It is relative to the product of the norms.
     """
@@ -145,10 +148,14 @@ def sufficient_orders(
 ) -> Index:
     """Lowest order of the series that is accurate enough for each feature, (c,).
 
-    It is above `longest` if no order is. The remainder times `n_pairs` must be at most `tolerance`
-    times the feature's typical gain by chance, over ``||A||_F``. Only features at the positions
-    `among` are searched (None: all). `until` (c,) is the highest order for each feature; if it is
-    not accurate enough, no order is.
+    It is above `longest` if no order is accurate enough. The remainder times `n_pairs` must be at
+    most `tolerance` times the typical gain of the feature by chance, divided by ``
+
+    A
+
+    _F``. Only features at the positions `among` are searched (None: all). `until` (c,) is the
+    highest order to try for each feature; if it is not accurate enough, the result is above
+    `longest` too.
     """
     orders = np.full(len(facts.max_abs), longest + 1)
     allowed = tolerance * sigma * np.minimum(1.0, np.sqrt(facts.fourth_moment))
@@ -157,7 +164,7 @@ def sufficient_orders(
         if not open_.size:
             break
         remainder = kernel.expansion(order, sigma).remainder
-        assert remainder is not None, "a kernel without exact order bounds its remainder"
+        assert remainder is not None, "a kernel without an exact order has a bound on its remainder"
         missed = n_pairs * remainder(facts.max_abs[open_], facts.fourth_moment[open_])
         good = missed <= allowed[open_]
         orders[open_[good]] = order
@@ -166,7 +173,7 @@ def sufficient_orders(
 
 
 def _inner(X: Array, vector: Array) -> Float:
-    """Inner product of each row of X with the vector, (c,) float64.
+    """Inner product of each row of X with a vector, (c,) float64.
 
     Sums over at most `LONGEST_SUM` samples are in the dtype of X.
     """

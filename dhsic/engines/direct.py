@@ -1,8 +1,8 @@
 r"""Engines without expansion: direct evaluation of HSIC, and exact updates for ridge kernels.
 
 Direct evaluation, by the definition of HSIC, recomputes the kernel matrix without each feature in
-turn: ``m^2`` exponentials per feature. It is always right, so it is the reference for all other
-engines, and it is used if an expansion would be long. It is cheap when few features remain.
+turn: ``m^2`` exponentials per feature. It is always accurate, so it is the reference for all other
+engines. It is used if an expansion would be long. It is cheap when few features remain.
 
 The gain of a feature under a radial kernel is ``sum W (kappa(z - t) - kappa(z))``, ``t = sigma (x_i
 - x_i')^2``. So `RadialDirect` computes the scaled distances z once per round. It keeps z and W as
@@ -58,7 +58,7 @@ class DirectState(Movable):
 class Direct(AbstractEngine):
     """Engine that evaluates HSIC directly, with and without each feature, in float64.
 
-    Features leave S, or join it if `joining`.
+    Features are removed from S, or added to it if `joining`.
     """
 
     joining: bool = False
@@ -75,7 +75,7 @@ class Direct(AbstractEngine):
         return one_by_one(X, partial(self._gain, state))
 
     def _gain(self, state: DirectState, x: Float) -> Float:
-        """Gain of the feature x (m,), a 0-dimensional array."""
+        """Gain of the feature x (m,), as a 0-dimensional array."""
         # The change of a pair depends on its two values of x, so the pairs are processed in tiles
         # of rows: some samples against all others.
         difference = state.kernel.increment if self.joining else state.kernel.decrement
@@ -92,10 +92,13 @@ class Direct(AbstractEngine):
 
 @dataclass(frozen=True, slots=True)
 class RadialState(Movable):
-    """State of `RadialDirect`: W and ``z = sigma D``, with D the squared distances, in panels.
+    """State of `RadialDirect`: panels of W and of the scaled squared distances ``z = sigma D``.
 
-    It also has ``sigma ||x_i||^2``, which scales rounding errors. Entries above the diagonal of a
-    panel of z have weight 0.
+    D are the squared distances. The state also contains ``sigma
+
+    x_i
+
+    ^2``, which scales rounding errors. Entries above the diagonal of a panel of z have weight 0.
     """
 
     kernel: AbstractRadial
@@ -151,8 +154,8 @@ class InverseState(Movable):
 class Inverse(AbstractEngine):
     """Engine for the ridge kernel of the linear kernel, exact to rounding, in float64.
 
-    For features that join, `joining` is the mean square of a feature's values: the increase of the
-    mean diagonal of K by one feature. It is None for features that leave.
+    For features that are added, `joining` is the mean square of a feature's values, by which one
+    feature increases the mean diagonal of K. It is None for features that are removed.
     """
 
     joining: float | None = None
@@ -162,7 +165,7 @@ class Inverse(AbstractEngine):
         return "inverse" if self.joining is None else "exact"
 
     def prepare(self, question: ScoringProblem) -> InverseState:
-        """Invert ``M = K + lambda I`` on the range of K; if features join, on the whole space."""
+        """Invert ``M = K + lambda I`` on the range of K, or everywhere if features are added."""
         if self.joining is None:
             inverse, penalty = question.resolvent.inverse, question.resolvent.penalty
         else:

@@ -5,10 +5,11 @@ r"""The final engine: it scores each feature in the cheapest way that is accurat
   samples, if a level kernel has features with many values;
 - by the definition (`dhsic.engines.direct`).
 
-The remainder of a series is bounded by statistics of the feature alone. For radial kernels, samples
-must also be far from each other; `Remainder` determines for which features they are. This holds for
-nearly all features as long as many are left. With few features, or samples that are nearly equal,
-the definition is used instead. Ridge kernels have their own engines (`dhsic.engines.direct`).
+The remainder of a series is bounded by statistics of the feature alone. For radial kernels, the
+series is accurate only if samples are far from each other without the feature; `Remainder`
+determines this. It holds for nearly all features as long as many are left. With few features, or
+samples that are nearly equal, the definition is used instead. Ridge kernels have their own engines
+(`dhsic.engines.direct`).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ Known = ScoringProblem | RoundState
 
 @dataclass(frozen=True)
 class ExactScoring(AbstractSplitEngine):
-    """Engine with errors of about 1e-12 of typical gains by chance, in float64.
+    """Exact engine in float64: its errors are about 1e-12 of typical gains by chance.
 
     `scored_by` is the kernel's attribute with the same name.
     """
@@ -70,7 +71,10 @@ class ExactScoring(AbstractSplitEngine):
 
     @staticmethod
     def for_features(question: ScoringProblem, facts: FeatureStats) -> ExactScoring:
-        """Create the engine for these features; prepare direct evaluation only if one needs it."""
+        """Create the final engine for these features.
+
+        Direct evaluation is prepared only if a feature needs it.
+        """
         kernel = question.kernel
         if kernel.scored_by == "taylor":
             return _shortest(question, facts)
@@ -101,7 +105,9 @@ class ExactScoring(AbstractSplitEngine):
         """Mask of features for which the radial kernel's series is accurate enough, (c,)."""
         if not self.order:
             return np.zeros(len(facts.max_abs), dtype=bool)
-        assert known.remainder is not None, "bounds of a series are prepared with it"
+        assert known.remainder is not None, (
+            "the state of a series includes the bound on its remainder"
+        )
         norms = {p: known.norm(p) for p in range(1, self.order + 1)}
         expansion = known.kernel.expansion(self.order, known.sigma)
         with np.errstate(all="ignore"):
@@ -172,7 +178,7 @@ class ExactScoring(AbstractSplitEngine):
 
 
 def _shortest(question: ScoringProblem, facts: FeatureStats) -> ExactScoring:
-    """Engine with the shortest series of a radial kernel that is accurate for 90% of features."""
+    """Create the engine with the shortest radial series that is accurate for 90% of features."""
     for order in range(1, LONGEST_TAYLOR + 1) if len(facts.max_abs) > MOST_BY_DEFINITION else ():
         good = ExactScoring("taylor", order).suffices(question, facts)
         if good.mean() >= 0.9 or (order == LONGEST_TAYLOR and good.any()):
@@ -182,7 +188,7 @@ def _shortest(question: ScoringProblem, facts: FeatureStats) -> ExactScoring:
 
 @dataclass(frozen=True)
 class Family:
-    """Final engine, and its cost, for kernels with the same `scored_by`."""
+    """Final engine and its cost, for kernels with the same attribute `scored_by`."""
 
     #: Function that creates the cheapest final engine for some features.
     final: Callable[[ScoringProblem, FeatureStats], AbstractEngine]
@@ -226,7 +232,7 @@ def final_engine(question: ScoringProblem, facts: FeatureStats) -> AbstractEngin
 
 
 def cost_of(engine: AbstractEngine, question: ScoringProblem, facts: FeatureStats) -> float:
-    """Time of the final engine for these features, in units of a float32 quadratic form."""
+    """Time of the final engine for these features, in units of one float32 quadratic form."""
     cost = DOUBLE_COST * engine.products(question, facts)
     if isinstance(engine, ExactScoring) and engine.scored_by == "taylor":
         cost += DIRECT_COST * engine.definitions(question, facts)

@@ -1,8 +1,8 @@
 r"""Expected loss: how many of the requested features are lost because of wrong removals.
 
 A round in low rank may remove a feature that exact gains would have kept. That is harmless if the
-feature would have left soon anyway. So the tolerance limits not the error of a round, but its
-effect on the final result: the number of *lost* features among the n requested ones.
+feature would have left soon anyway. So the tolerance limits the effect of errors on the final
+result: the number of *lost* features among the n requested ones.
 
 The ranks of the surviving features are divided into `BINS` bins of equal size; bin 0 is next to the
 threshold. From one round to the next the features of a bin leave or move to other bins, with
@@ -29,13 +29,13 @@ every set of features prefers features of this set.
 
 These are direct effects of wrong removals. Wrong removals also change the kernel that scores the
 other features. The size of this effect is unknown, but the effect of a round is known: removing a
-fraction r of the features shifts ranks by s (root mean square, next to the threshold). Sets that
-differ in a fraction delta have kernels that differ like those before and after removal of a
-fraction 2 delta. So their ranks differ by ``s sqrt(2 delta / r)``, and features that this moves
-across the threshold are lost in addition (`_bends`). A second vector includes them, for an upper
-limit: `most_lost` is the value that a Poisson variable of that mean, or of 1.5 v, exceeds in one of
-ten runs. The factor 1.5 was the average on difficult data (`docs/certificate.md`), where errors are
-shared by similar features.
+fraction r of the features shifts ranks by s (root mean square, next to the threshold). If two sets
+differ in a fraction delta, their kernels differ about as much as before and after removal of a
+fraction 2 delta. So their ranks differ by ``s sqrt(2 delta / r)``, and features that move across
+the threshold by this difference are lost too (`_bends`). A second vector includes them and gives an
+upper limit, `most_lost`: a Poisson variable with this mean (or with mean 1.5 v) exceeds it in one
+of ten runs. The factor 1.5 was the average on difficult data (`docs/certificate.md`), where errors
+are shared by similar features.
 
 None of this is a bound. At a turn of the kernel (`dhsic.engines.kernel_drift`) the result may
 depend on few features. Systematic errors, for example of a group of features that low rank does not
@@ -76,7 +76,7 @@ BINS_KEPT, NUMBERS_KEPT = "standing", "survival"
 
 
 class ExpectedLoss:
-    """Expected number of lost features in a run, and the number that each round may add."""
+    """Expected number of lost features in a run, and the allowed number per round."""
 
     def __init__(
         self,
@@ -95,17 +95,17 @@ class ExpectedLoss:
         self._wrong = np.zeros(BINS)  # wrongly removed features in the present round
 
     def expected(self, certificate: Certificate, size: int, n: int) -> float:
-        """Expected number of features that this round loses and that the result would contain.
+        """Expected number of features that this round loses from the final result.
 
         The round removes n of `size` features; `certificate` estimates the error of its gains. A
-        lost feature counts if it would have survived until the requested number is reached, or
-        until the first exact round.
+        feature is lost if it is removed wrongly, and would otherwise have survived until the
+        requested number is reached, or until the first exact round.
         """
         k, _ = self._ahead(size - n)
         return float(n * certificate.wrong @ self._missed(k, size, n))
 
     def allowed(self, size: int, n: int) -> float:
-        """Number of features that a round may lose; it removes n of `size` features.
+        """Number of features that a round may lose if it removes n of `size` features.
 
         Lost features are counted as in `expected`.
         """
@@ -122,7 +122,7 @@ class ExpectedLoss:
         return self.expected(certificate, size, n) <= self.allowed(size, n)
 
     def rate(self, certificate: Certificate, size: int, n: int) -> float:
-        """Estimate the fraction of the removed features that may be removed wrongly.
+        """Estimate which fraction of the removed features may be wrong.
 
         The round removes n of `size` features. The estimate assumes that the expected loss is
         proportional to this fraction. It is 1 if the gains are accurate enough.
@@ -133,14 +133,14 @@ class ExpectedLoss:
         return min(1.0, certificate.expected_swap_rate * allowed / expected)
 
     def lose(self, certificate: Certificate, n: int) -> None:
-        """Record the certificate of the gains with which the present round removes n features."""
+        """Record the certificate of the gains by which the present round removes n features."""
         self._wrong = n * certificate.wrong
 
     def follow(self, gains: Float, leaving: Index) -> dict[str, float]:
         """End a round; return the expected number of lost features, and an upper limit.
 
-        `gains` (s,) are those of all features of the round, in the order of the features; `leaving`
-        are the positions of the removed ones.
+        `gains` (s,) are the gains of all features of the round, in the order of the features;
+        `leaving` are the positions of the removed features.
         """
         size, stays = gains.size, np.ones(gains.size, dtype=bool)
         stays[leaving] = False
@@ -167,7 +167,7 @@ class ExpectedLoss:
     def _bends(self, gains: Float, n: int) -> Float:
         """Expected number of features lost because wrong removals change the kernel, (bins,).
 
-        `gains` (s,) are those of the features before a round, which removes n of them.
+        `gains` (s,) are the gains of the features before a round, which removes n of them.
         """
         size = gains.size
         part = max(float(self._bent.sum()) / size, self._part)
@@ -185,7 +185,7 @@ class ExpectedLoss:
         return np.asarray(crossing.reshape(BINS, -1).mean(axis=1) * (size - n) / BINS)
 
     def arrays(self) -> dict[str, Array]:
-        """Arrays that a resumed run needs."""
+        """Arrays to store in a checkpoint, for a resumed run."""
         padded = np.zeros(-(-self._levels.size // 8) * 8, dtype=np.uint8)
         padded[: self._levels.size] = self._levels
         numbers = [self._lost, self._bent, np.array([self._part]), *map(np.ravel, self._moves)]
@@ -202,7 +202,7 @@ class ExpectedLoss:
         self._moves = list(numbers[2 * BINS + 1 :].reshape(-1, BINS, BINS))
 
     def _ahead(self, n_left: int) -> tuple[int, int]:
-        """Number of rounds until lost features are counted, and number of surviving features then.
+        """Number of rounds until lost features are counted, and number of features left then.
 
         They are counted before the first exact round, or when the requested number is reached.
         `n_left` is the number of surviving features now.
@@ -216,7 +216,7 @@ class ExpectedLoss:
     def _missed(self, k: int, size: int, n: int) -> Float:
         """Probability that a wrongly removed feature would have survived k more rounds, (bins,).
 
-        There is one probability for each bin of ranks in which the feature may belong. This round
+        There is one probability for each bin of ranks that the feature may belong to. This round
         removes n of `size` features.
         """
         moves = np.mean(self._foreseen(size, n), axis=0)
@@ -224,9 +224,9 @@ class ExpectedLoss:
         return np.asarray(np.maximum.accumulate(np.minimum(chances, 1.0)))
 
     def _foreseen(self, size: int, n: int) -> list[Float]:
-        """Transition frequencies of the last rounds; before the second round, those of the prior.
+        """Transition frequencies expected in future rounds, from the last rounds.
 
-        The round removes n of `size` features.
+        Before the second round, they come from the prior. The round removes n of `size` features.
         """
         return self._moves or [supposed(n / size)[:, :BINS]]
 
@@ -247,7 +247,7 @@ def supposed(part: float) -> Float:
     """Prior of the transition frequencies between bins, (bins, bins + 1).
 
     The last column is for features that leave: a fraction `part` of all. The others keep their
-    order, except for a fraction `FORGOTTEN`, whose rank changes at random.
+    order, except for a fraction `FORGOTTEN` with random new ranks.
     """
     edges = np.arange(BINS + 1) / BINS
     lower, upper = edges[:-1, None], edges[1:, None]

@@ -14,8 +14,8 @@ Chebyshev polynomials are decomposed,
 
     ``R(x, y) = sum_q f_q(x) f_q(y)``,    ``f_q(x) = sqrt(mu_q) sum_n Q_nq T_n(x / range)``,
 
-the largest mu first. All terms are squares, nothing cancels, and the remainder of a truncated sum
-on the diagonal bounds the remainder everywhere: ``R_r(x, y)^2 <= R_r(x, x) R_r(y, y)``. So
+the largest mu first. All terms are squares, so nothing cancels. The remainder of a truncated sum on
+the diagonal bounds the remainder everywhere: ``R_r(x, y)^2 <= R_r(x, x) R_r(y, y)``. So
 
     ``<A, k(x, y) - 1> = 2 h' A 1 + sum_q f_q' A f_q``,
 
@@ -76,7 +76,7 @@ class Separable:
     left: Float  # (r + 1,), mean of R(x, x) over the range that 0, 1, ... r terms leave out
 
     def n_terms(self, tolerance: float) -> int:
-        """Lowest number of terms whose mean remainder of R is at most `tolerance`."""
+        """Lowest number of terms for which the mean remainder of R is at most `tolerance`."""
         return int(np.argmax(self.left <= max(tolerance, float(self.left[-1]))))
 
     def functions(self, X: Array, n_terms: int) -> Array:
@@ -103,7 +103,10 @@ def separable(kernel: AbstractKernel, sigma: float, max_abs: float) -> Separable
 
 
 def _steps(max_abs: Any) -> Any:
-    """Smallest exponents e with ``STEP^e >= max_abs``, one for each magnitude in `max_abs`."""
+    """Smallest exponents e with ``STEP^e >= max_abs``.
+
+    There is one for each magnitude in `max_abs`.
+    """
     return np.ceil(np.log(np.maximum(max_abs, 1e-300)) / np.log(STEP))
 
 
@@ -135,9 +138,9 @@ def _decomposed(kernel: AbstractKernel, sigma: float, wide: float, C: Float) -> 
 
 
 def beyond_zero(kernel: AbstractKernel, x: Array, y: Array, sigma: float) -> Array:
-    """R(x, y): ``k(x, y) - 1`` minus ``k(x, 0) - 1`` and ``k(0, y) - 1``.
+    """Compute R(x, y): ``k(x, y) - 1`` minus ``k(x, 0) - 1`` and ``k(0, y) - 1``.
 
-    x and y are arrays that broadcast.
+    x and y are arrays that can be broadcast.
     """
     R = _less_one(kernel, x - y, sigma) - _less_one(kernel, x, sigma) - _less_one(kernel, y, sigma)
     return np.asarray(R)
@@ -146,7 +149,8 @@ def beyond_zero(kernel: AbstractKernel, x: Array, y: Array, sigma: float) -> Arr
 def _less_one(kernel: AbstractKernel, difference: Array, sigma: float) -> Array:
     """Kernel values minus 1, ``k - 1``, for differences of two values of a feature.
 
-    They are the kernel's `factor` at ``-sigma``; at sigma it describes the removal of a feature.
+    They are computed by the `factor` of the kernel with ``-sigma``; with sigma, it describes the
+    removal of a feature.
     """
     return kernel.factor(difference * difference, -sigma)
 
@@ -159,7 +163,7 @@ Known = AnyQuestion | RoundState
 
 @dataclass(frozen=True)
 class Increment(AbstractSplitEngine):
-    """Engine for features that join: returns gains and bounds on their errors, (c, 2)."""
+    """Engine that scores features to be added; returns gains and error bounds, (c, 2)."""
 
     #: Maximum mean remainder of R over the range of a feature, times m; 0: as small as rounding.
     share: float = 0.0
@@ -229,21 +233,20 @@ class Increment(AbstractSplitEngine):
                 yield "direct" if basis is None or n > LONGEST_SUM else basis, many_levels
 
     def _tolerance(self, m: int) -> float:
-        """Maximum mean remainder of R over the range of a feature, for m samples."""
+        """Largest allowed mean remainder of R over the range of a feature, for m samples."""
         return self.share / m if self.share else NOTHING
 
     def _definition(self, question: AnyQuestion) -> Any:
         if isinstance(question, LowRankScoringProblem):
             raise InputError(
                 f"At sigma={question.sigma:.3g} the values of some features are too large for an "
-                "expansion, and scoring them by the definition needs m x m matrices. Pass "
-                "standardize=True, rank-transform them, or pass solver='exact' if there is enough "
-                "memory."
+                "expansion, and direct scoring needs m x m matrices. Pass standardize=True, "
+                "rank-transform the features, or pass solver='exact' if there is enough memory."
             )
         return Direct(joining=True).prepare(question)
 
     def _rounding(self, known: Known, way: Way, facts: FeatureStats) -> Float:
-        """Bound on the rounding errors of gains, (c,), for features scored in this way."""
+        """Bound on the rounding errors of gains, (c,), for features scored in the given way."""
         if isinstance(way, Expansion):
             norms = {t.base: known.norm(t.base) for t in way.terms}
             return rounding_of_terms(way, norms, known.n_samples, self.dtype, facts)

@@ -1,4 +1,4 @@
-r"""Drift of the kernel: rounds in which the quadratic form that scores features changes much.
+r"""Drift of the kernel: large changes of the quadratic form that scores features.
 
 To first order the gain of a feature is a quadratic form, ``q_j = x_j' B x_j`` with ``B = 2 A - 2
 diag(A 1)`` and ``A = W o K``. If B only changes by a factor between rounds, the order of the
@@ -6,8 +6,8 @@ features does not change. The *turn* of a round is the rest of the change of B,
 
     ``turn_t = min_alpha ||B_t - alpha B_{t-1}|| / ||B_t||``,
 
-estimated on some rows of B, drawn once for a run: on expression data (golub, 72 samples) 32 rows
-estimate it to 0.01.
+estimated on some rows of B that are drawn once for a run. On expression data (golub, 72 samples),
+32 rows estimate it to 0.01.
 
 If the turn is larger than in earlier rounds, the run could continue with any of several sets of
 features, because the kernel of each set prefers this set. A single sample may decide between them.
@@ -38,7 +38,7 @@ PART, FEW = 0.1, 100
 
 
 def form_rows(A: Float, rows: Index) -> Float:
-    """Rows of the form B, (r, m) float32, from rows of ``A = W o K``, (r, m).
+    """Compute rows of the quadratic form B, (r, m) float32, from rows of ``A = W o K``, (r, m).
 
     `rows` (r,) are the sample indices of the rows.
     """
@@ -47,10 +47,10 @@ def form_rows(A: Float, rows: Index) -> Float:
 
 
 def with_diagonal(twice: Array, rows: Index, own: Float, sums: Float) -> Array:
-    """Rows of the form B, (r, m), from rows of ``2 A`` (`twice`, (r, m)).
+    """Compute rows of the quadratic form B, (r, m), from rows of ``2 A``, (r, m).
 
-    `twice` is modified in place. `rows` (r,) are the sample indices of the rows; `own` and `sums`
-    (r,) are the diagonal and the row sums of A.
+    `twice` contains the rows of ``2 A``, and is modified in place. `rows` (r,) are the sample
+    indices of the rows; `own` and `sums` (r,) are the diagonal and the row sums of A.
 
     >>> with_diagonal(2 * np.ones((1, 3)), np.array([2]), np.ones(1), 3 * np.ones(1))
     array([[ 2.,  2., -4.]])
@@ -60,14 +60,14 @@ def with_diagonal(twice: Array, rows: Index, own: Float, sums: Float) -> Array:
 
 
 def turn(B: Array, before: Array) -> float:
-    """Relative change of the form B (r, m) since the round `before`, apart from a scale factor.
+    """Relative change of the quadratic form B (r, m) since the round `before`, up to a factor.
 
     It is the norm of the residual of B after projection on `before`, relative to the norm of B.
     """
     height = max(1, AT_A_TIME // B.shape[1])
 
     def parts() -> Iterator[tuple[Float, Float]]:
-        """Yield a few rows of both matrices at a time, in float64."""
+        """Yield a few rows of B and of `before` at a time, in float64."""
         for a in range(0, len(B), height):
             yield B[a : a + height].astype(np.float64), before[a : a + height].astype(np.float64)
 
@@ -85,11 +85,12 @@ def turn(B: Array, before: Array) -> float:
 
 
 def turned_at(history: Sequence[Mapping[str, Any]], n: int) -> int:
-    """Number of features in the last round with a large turn, in rounds of more than n features.
+    """Number of features in the last round with a large turn; 0 if there is none.
 
-    It is 0 if there is none. `history` are the records of the rounds. A turn is large if it is at
-    least `TURN`, and at least `FASTER` times the smallest turn before it. `TURN` is raised if a
-    round removes more than a fraction `PART` of the features, or has fewer than `FEW`.
+    Only rounds with more than n features count. `history` contains the records of the rounds. A
+    turn is large if it is at least `TURN`, and at least `FASTER` times the smallest turn before it.
+    `TURN` is raised if a round removes more than a fraction `PART` of the features, or has fewer
+    than `FEW`.
     """
     least, turned_size = np.inf, 0
     for record in history[1:]:  # the first round has no turn

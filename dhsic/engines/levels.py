@@ -6,11 +6,11 @@ The q levels (distinct values) of a feature divide the samples, with indicators 
 
     ``sum_kl F_kl N_kl``  with  ``N_kl = 1_k' A 1_l``  and  ``A = W o K``.
 
-Level 0 follows from the others, ``A 1_0 = A 1 - sum_l A 1_l``. So q - 1 products with one triangle
-are needed, and the result is exact for any sigma. For steep kernels, whose K and F range over many
-orders of magnitude, this difference is lost in rounding; then level 0 has its own product. If A is
-of low rank, only sums of its directions over levels are needed, which are computed from the stored
-genotype codes.
+The product for level 0 follows from the others, ``A 1_0 = A 1 - sum_l A 1_l``. So q - 1 products
+with one triangle are needed, and the result is exact for any sigma. For steep kernels, K and F
+range over many orders of magnitude, and this difference is lost in rounding. Then level 0 has its
+own product. If A is of low rank, only sums of its directions over levels are needed, which are
+computed from the stored genotype codes.
 
 Kernels without a series (`dhsic.kernels.levels`) are scored in the same way: with ``A = W o base``
 the gain of a feature is ``<A, F> + constant 1' A 1``. If a feature has many values, F is evaluated
@@ -40,8 +40,8 @@ def level_gains(
 ) -> Float:
     """Gains of features X (c, m) with few levels, (c,) float64.
 
-    `n_levels` (c,), at least 2, are their numbers of levels. For joining features, pass minus the
-    bandwidth parameter as `sigma`. Products are in `dtype`.
+    `n_levels` (c,) are the numbers of levels of the features, at least 2. To score features that
+    are added, pass minus sigma as `sigma`. Products are in `dtype`.
     """
     gains = np.empty(X.shape[0])
     for q in np.unique(n_levels):
@@ -54,7 +54,7 @@ def level_gains(
 
 
 def level_products(n_levels: Array) -> int:
-    """Number of columns of matrix products for features with these numbers of levels."""
+    """Number of columns of matrix products for features with given numbers of levels."""
     return int((n_levels.astype(np.int64) - 1).sum())
 
 
@@ -77,8 +77,8 @@ def _gains(state: RoundState, X: Array, q: int, sigma: float, dtype: Any) -> Flo
 def _by_row_sums(state: RoundState, indicators: Float, F: Float, dtype: Any) -> Float:
     """Gains ``sum_kl F_kl N_kl`` (see the module docstring) of features with q levels, (c,).
 
-    `indicators` (q, c, m) are those of the levels, F is (q, q, c). Terms of level 0 are computed
-    from the row sums of A.
+    `indicators` (q, c, m) are the indicators of the levels, F is (q, q, c). Terms of level 0 are
+    computed from the row sums of A.
     """
     xp = namespace_of(indicators)
     upper_indicators = indicators[1:, ...]
@@ -129,8 +129,8 @@ def gains_from_sums(U: Float, counts: Float, values: Float, state: RoundState) -
     With ``T_lk = K(S \ j) / K(S) - 1`` between levels l and k, 0 within a level, the gain is
     ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and independent of the diagonal of A. U (q, c,
     R + 1) has the sums ``1_l' Y'`` of the R directions Y of A; its last column is ``1_l' r``, where
-    r are the row sums of A minus those of its low-rank form. `counts` and `values` (q, c) are the
-    numbers of samples and the values of the levels.
+    r are the row sums of A minus the row sums of its low-rank form. `counts` and `values` (q, c)
+    are the numbers of samples and the values of the levels.
     """
     kernel, sigma, theta = state.kernel, state.sigma, state.A[0].theta
     gains = 2 * np.sum(kernel.factor(np.square(values), sigma) * U[..., -1], axis=0)

@@ -1,8 +1,9 @@
-r"""Low-rank engine: scores features in linear time, with the series order that each needs.
+r"""Low-rank engine: scores features in linear time, with an individual series order for each.
 
 Every base matrix has a factor ``F diag(w) F'`` (`dhsic.lowrank`), so ``A = W o base`` also has few
-directions R (`dhsic.linalg.symmetric`), which give quadratic forms (`dhsic.linalg.quadratic`).
-From the same A there are three ways to compute the gain of a feature; the first and third are here:
+directions R (`dhsic.linalg.symmetric`), which give quadratic forms (`dhsic.linalg.quadratic`). From
+A, the gain of a feature can be computed in three ways. The first and the third are implemented
+here:
 
 - the series, to the order at which its remainder is small compared with the spread of the gains:
   one product of 2 m R c flops per term for a block of c features;
@@ -46,9 +47,9 @@ class SampledRows:
     norms: Float  # (m,), squared norms of all samples
 
     def gains(self, kernel: AbstractKernel, sigma: float, X: Array) -> Float:
-        """Unbiased estimates of the gains of features X (c, m), from the n rows: (c,).
+        """Unbiased estimates of the gains of features X (c, m), from the n sampled rows: (c,).
 
-        They are ``(m / n) sum_i in rows sum_i' W_ii' decrement_ii'``.
+        The estimates are ``(m / n) sum_i in rows sum_i' W_ii' decrement_ii'``.
         """
         own, factor = self.norms[self.which], X.shape[1] / len(self.which)
         gains = np.empty(len(X))
@@ -61,10 +62,10 @@ class SampledRows:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Sums over some samples, from which the gains of c features are computed.
+    """Sums over some samples, used to compute the gains of c features.
 
-    `gains` (c,) is the linear part of gains; `along` has the projections ``Y f``, (c, R), for each
-    quadratic term, by its position in the expansion.
+    `gains` (c,) is the linear part of gains. `along` contains the projections ``Y f``, (c, R), for
+    each quadratic term, by its position in the expansion.
     """
 
     gains: Float
@@ -86,7 +87,7 @@ class Part:
 class LowRank(AbstractSplitEngine):
     """Engine that sums the kernel's expansion in O(m R) per feature, with products in `dtype`.
 
-    If `order` is None, each feature has the order that it needs. Features that need an order above
+    If `order` is None, each feature has its own order. Features that need an order above
     `LONGEST_LOW_RANK` are evaluated directly on sampled rows, if the state has `SampledRows`.
     """
 
@@ -102,7 +103,10 @@ class LowRank(AbstractSplitEngine):
     def ways(
         self, known: LowRankScoringProblem | RoundState, facts: FeatureStats
     ) -> Iterator[tuple[int, Mask]]:
-        """Yield series orders with their features; above `LONGEST_LOW_RANK`: direct evaluation."""
+        """Yield series orders with the mask of their features.
+
+        An order above `LONGEST_LOW_RANK` means direct evaluation.
+        """
         if self.order is None:
             orders = orders_for(known.kernel, known.sigma, facts, known.n_samples)
         else:
@@ -125,9 +129,10 @@ class LowRank(AbstractSplitEngine):
         return host(gains * state.scale)
 
     def contributions(self, state: RoundState, X: Array, facts: FeatureStats) -> list[Part]:
-        """Contributions of the samples of X (c, m), those of `state`, to the gains of features.
+        """Contributions of some samples to the gains of features X (c, m).
 
-        There is one part for each order of the series; no feature is evaluated directly.
+        X and `state` are restricted to these samples. There is one part for each order of the
+        series; no feature is evaluated directly.
         """
         return [
             Part.concatenate(
@@ -139,7 +144,7 @@ class LowRank(AbstractSplitEngine):
     def combine_contributions(
         self, state: RoundState, facts: FeatureStats, total: list[Part]
     ) -> Float:
-        """Gains, (c,), from the sum `total` of the `contributions` of all samples.
+        """Compute gains, (c,), from the sum `total` of the `contributions` of all samples.
 
         `state` may contain only some of the samples.
         """
@@ -202,7 +207,7 @@ def _gains(state: RoundState, expansion: Expansion, part: Part) -> Float:
 def orders_for(
     kernel: AbstractKernel, sigma: float, facts: FeatureStats, m: int, neglected: float = NEGLECTED
 ) -> Index:
-    """Series order that each feature needs, (c,); above `LONGEST_LOW_RANK` if it needs too many.
+    """Series order for each feature, (c,); above `LONGEST_LOW_RANK` if too many are needed.
 
     The remainder is at most `neglected` times ``2 sqrt(2) sigma ||A||_F``, the standard deviation
     of the gain of a feature that is independent of A.

@@ -1,15 +1,16 @@
-"""Choice of engines: the next one is expected to decide all ranks with the least work.
+"""Choice of engines: the next engine should decide all ranks with the least work.
 
-A round scores all features with a cheap engine, and then the features with undecided rank with more
-expensive engines; the last engine is accurate to rounding. The order of a series follows from error
-bounds: with estimates of the gains, the number of ranks that an engine would leave undecided is
-counted before it runs. The estimates are the gains computed so far or, in the first pass of a
-round, those of the previous round, which made the `EngineChoice`; the history records its name.
+A round first scores all features with a cheap engine. The features with undecided rank are then
+scored with more expensive engines; the last engine is accurate to rounding. The order of a series
+follows from error bounds: with estimates of the gains, the number of ranks that an engine would
+leave undecided is counted before it runs. The estimates are the gains computed so far. In the first
+pass of a round, they are the gains of the previous round, which made the `EngineChoice`; the
+history stores the name of this choice.
 
-The removed features, and their order, follow from gains with error bounds. Exact ties do occur:
-duplicated columns, flipped alleles. Gains within `TIE` of each other, relative to the largest
-magnitude of the round, count as equal and are ordered by feature index, so the order does not
-depend on the last bit of a sum.
+The removed features and their order are determined by gains with error bounds. Exact ties do occur,
+for example for duplicated columns or flipped alleles. Gains count as equal if they differ by at
+most `TIE`, relative to the largest magnitude of the round. Equal gains are ordered by feature
+index, so the order does not depend on the last bit of a sum.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ TIE = 1e-10
 
 
 def tie_width(gains: Float) -> float:
-    """Largest difference of two gains of a round that counts as a tie."""
+    """Largest difference between two gains of a round that counts as a tie."""
     return TIE * float(np.abs(gains).max(initial=0.0))
 
 
 def undecided(gains: Float, errors: Float, n: int) -> Mask:
-    """Mask (d,) of features that may or may not be among the n largest, given error bounds.
+    """Mask (d,) of features with undecided rank: error bounds allow it above or below rank n.
 
     `gains` and `errors` are (d,); an error bounds the difference from the exact gain.
     """
@@ -60,7 +61,7 @@ def undecided(gains: Float, errors: Float, n: int) -> Mask:
 
 
 def largest(gains: Float, n: int, tie: float) -> Index:
-    """Positions of the n largest gains, in descending order of gain; ties are in position order."""
+    """Positions of the n largest gains, in descending order of gain; ties in position order."""
     among = _contenders(gains, n, tie)
     by_gain = among[np.argsort(-gains[among], kind="stable")]
     steps = -np.diff(gains[by_gain])
@@ -70,7 +71,7 @@ def largest(gains: Float, n: int, tie: float) -> Index:
 
 
 def _contenders(gains: Float, n: int, tie: float) -> Index:
-    """Ascending positions of the n largest gains, and of gains tied with the smallest of these."""
+    """Ascending positions of the n largest gains, and of gains that tie with the n-th largest."""
     if n >= gains.size:
         return np.arange(gains.size)
     least = np.partition(gains, gains.size - n)[gains.size - n]
@@ -105,14 +106,17 @@ class EngineChoice:
 
     @staticmethod
     def of(engine: AbstractEngine) -> EngineChoice:
-        """Create the choice of `engine` for the next round, whose features are similar."""
+        """Create the choice of `engine` for the next round.
+
+        The features of the next round are similar.
+        """
         if isinstance(engine, Dense | Increment) and not engine.is_final:
             return EngineChoice(engine.name, engine)
         return EngineChoice(engine.name)
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> EngineChoice:
-        """Parse the choice that a round made for the next one, from its record in a checkpoint.
+        """Read the choice that a round made for the next round from its record in a checkpoint.
 
         The record has "order 2 float32" for a series up to order 2, "float32, leaving 0.1" for a
         series with a remainder of 0.1, the name of a final engine ("converged", "exact"), "low
@@ -147,7 +151,7 @@ def is_lazy(record: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class AbstractEngines(ABC):
-    """Engines of a round: cheap ones first, then more expensive ones for undecided features."""
+    """Engines of a round: cheap engines first, then more expensive ones for undecided features."""
 
     joining: ClassVar[bool] = False  # whether features join instead of leave
     question: Any
@@ -166,7 +170,7 @@ class AbstractEngines(ABC):
     def then(
         self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
     ) -> AbstractEngine:
-        """Engine for the next pass, over the features `open_` whose rank is undecided.
+        """Engine for the next pass, over the features `open_` with undecided rank.
 
         Gains and errors (d,) are known or estimated for all features; the n largest gains must be
         ranked. `caution` is a factor on error bounds; it is above 1 if a bound was too small
@@ -180,7 +184,7 @@ class AbstractEngines(ABC):
     def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
         """Mask of the features to be scored again, unless their gains are final, (d,).
 
-        It includes the n best joining features, because their exact scores are recorded.
+        The n best features to be added are included, because their exact scores are recorded.
         """
         out = undecided(gains, errors, n)
         if self.joining:
@@ -189,7 +193,10 @@ class AbstractEngines(ABC):
 
     @final
     def advice(self, facts: FeatureStats, gains: Float, n: int) -> EngineChoice:
-        """Choice of the first engine of the next round, whose gains will be similar to these."""
+        """Choose the first engine of the next round.
+
+        Its gains will be similar to the present `gains`.
+        """
         if not gains.size:
             return EngineChoice()
         if gains.size <= MOST_AT_ONCE:  # the name of a final engine does not depend on features
@@ -199,7 +206,7 @@ class AbstractEngines(ABC):
 
     @abstractmethod
     def _final(self, facts: FeatureStats) -> AbstractEngine:
-        """Create the engine whose gains are final, for these features."""
+        """Create the final engine for these features, which computes accurate gains."""
 
     @abstractmethod
     def _rough(self, last: AbstractEngine, facts: FeatureStats) -> Iterator[tuple[Any, float]]:
@@ -209,9 +216,10 @@ class AbstractEngines(ABC):
     def _cheapest(
         self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
     ) -> AbstractEngine:
-        """Engine with the least total work: the final one, or a cheaper one that runs before it.
+        """Choose the engine with the least total work.
 
-        For the parameters see `then`.
+        It is the final engine, or a cheaper engine that runs before it. For the parameters, see
+        `then`.
         """
         open_facts = facts.take(open_)
         best = last = self._final(open_facts)
@@ -247,7 +255,10 @@ class RemovalEngines(AbstractEngines):
         return rough or self._final(facts)
 
     def _guess(self, facts: FeatureStats) -> Dense | None:
-        """Series for the first round, when no gains are known; None if a series does not help."""
+        """Choose a series for the first round, when no gains are known.
+
+        The result is None if a series does not help.
+        """
         question, kernel, dtype = self.question, self.question.kernel, np.dtype(self.dtype)
         radial = kernel.scored_by == "taylor"  # final engine: maybe the slow definition
         worth = self._has_rough and (self._is_single or radial)
@@ -293,7 +304,7 @@ class RemovalEngines(AbstractEngines):
 
 @dataclass(frozen=True)
 class AdditionEngines(AbstractEngines):
-    """Engines for adding features: a short series in float32, then the full one in float64."""
+    """Engines for adding features: a short series in float32, then the full series in float64."""
 
     joining: ClassVar[bool] = True
     question: AnyQuestion

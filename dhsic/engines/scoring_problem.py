@@ -5,10 +5,11 @@ It is line 4 of Algorithm 1: for every surviving feature j compute
     ``HSIC(sigma, S without j) - HSIC(sigma, S) = <W, K(S without j) - K(S)>``.
 
 Only the difference is computed: the two values differ by about 1/|S|, so their difference would be
-lost in rounding. It is called the *gain* of removing j; the features with the largest gain leave.
-Algorithm 2 computes the gain of features that join. The scoring problem of a round uses all pairs
-of samples (`ScoringProblem`), or takes linear time (`LowRankScoringProblem`) if W and K are of low
-rank. In both cases engines need ``A = W o base`` for base matrices of the kernel.
+lost in rounding. The difference is called the *gain* of removing j; the features with the largest
+gains are removed. Algorithm 2 computes the gain of features that are added. The scoring problem of
+a round uses all pairs of samples (`ScoringProblem`). If W and K are of low rank, it takes linear
+time (`LowRankScoringProblem`). In both cases engines need ``A = W o base`` for base matrices of the
+kernel.
 
 The remainder of a radial kernel's series is bounded with the distances between samples
 (`Remainder`). The part ``R_P(z, t) = kappa(z - t) - sum_{p <= P} c_p(z) t^p`` of a completely
@@ -55,9 +56,9 @@ ROUNDING = 1e-14
 class Remainder:
     """Bound on the remainder of a radial kernel's series, from the distances between samples.
 
-    `squares` are the sums of ``W_ij^2`` over the pairs of samples whose scaled squared distance
-    ``z_ij`` is in each of several ranges. Pairs with z = 0 are omitted, because their remainder is
-    0.
+    `squares` contains sums of ``W_ij^2`` over pairs of samples, one sum for each of several ranges
+    of the scaled squared distance ``z_ij``. Pairs with z = 0 are omitted, because their remainder
+    is 0.
     """
 
     kernel: AbstractRadial
@@ -117,9 +118,9 @@ class Remainder:
     def _remainder_norm(self, order: int, c: float) -> float:
         """Bound on ``||W o R_P(z, tau) / tau||_F`` (see the module docstring), P = `order`.
 
-        The largest value of R_P in each range of z is used. R_P decreases in z, so if c is below a
-        range, the largest value is at the lower end. If tau = z, the subtracted terms are smallest
-        at the upper end.
+        The bound uses the largest value of R_P in each range of z. R_P decreases in z, so if c is
+        below a range, the largest value is at its lower end. If tau = z, the subtracted terms are
+        smallest at the upper end.
         """
         kernel, low, high = self.kernel, self.low, self.high
         below = c < low
@@ -263,11 +264,11 @@ class ScoringProblem:
 
 @dataclass(frozen=True)
 class LowRankScoringProblem:
-    """Scoring problem of a round in which W and K, and so ``A = W o base``, are of low rank.
+    """Scoring problem of a round with low-rank W and K, and so low-rank ``A = W o base``.
 
     The function `factor` takes the number of a base matrix, and returns its low-rank form, which
-    has the exact diagonal. A has at most `rank` directions, and its compression may lose a fraction
-    `tolerance` of it (default: the rounding error of float32).
+    has the exact diagonal. A has at most `rank` directions. Its compression may lose a fraction
+    `tolerance` of A (default: the rounding error of float32).
     """
 
     kernel: AbstractKernel
@@ -297,11 +298,11 @@ class LowRankScoringProblem:
         return self._weighted[base]
 
     def form(self, base: int, scale: float, dtype: Any) -> LowRankQuadratic:
-        """Matrix ``W o base / scale``, as low-rank quadratic forms."""
+        """Matrix ``W o base / scale`` as low-rank quadratic forms."""
         return self.weighted(base).form(scale, dtype)
 
     def suppose(self, base: int, A: LowRankSymmetric) -> None:
-        """Set ``W o base`` of this base to A, instead of computing it."""
+        """Set ``W o base`` for this base to A, without computing it (for plans)."""
         self._weighted[base] = A
 
 
@@ -311,11 +312,12 @@ AnyQuestion = ScoringProblem | LowRankScoringProblem
 
 @dataclass(frozen=True, slots=True)
 class RoundState(Movable):
-    """State of a round for an engine: ``A / scale``, ``A = W o base``, for base matrices it needs.
+    """State of a round for an engine: the matrices ``A / scale``, ``A = W o base``.
 
     Keys of mappings are numbers of base matrices. The scale prevents underflow in float32.
-    `definition` is the state for direct evaluation of HSIC, if some features need it. `remainder`,
-    if a radial kernel needs it, determines the features for which the series is accurate enough.
+    `definition` is the state for direct evaluation of HSIC; it is set if some features need it.
+    `remainder` determines for which features the series is accurate enough; it is set if a radial
+    kernel needs it.
     """
 
     kernel: AbstractKernel

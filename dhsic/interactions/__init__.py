@@ -1,9 +1,9 @@
 r"""Interactions: pairs of features with a joint effect on the labels.
 
-A selection scores all features together, so a single pair among thousands is missed; the polynomial
-kernel of degree 2, for instance, is a sum over all pairs. `find_pairs` tests each pair separately:
-whether the product of the two features explains the labels after the mean, covariates, main effects
-of known features and *both main effects of the pair* are regressed out (`dhsic.pairs.share`). It
+A selection scores all features together, so it misses a single pair among thousands. The polynomial
+kernel of degree 2, for example, is a sum over all pairs. `find_pairs` tests each pair separately
+(`dhsic.pairs.share`): does the product of the two features explain the labels after the mean,
+covariates, main effects of known features and *both main effects of the pair* are regressed out? It
 tests all d (d - 1) / 2 pairs of d features in tiles (`dhsic.pairs.tiles`), on threads or a Dask
 cluster, for any source. Permutations give the null distribution of the largest share
 (`dhsic.pairs.scan`). The best pairs are tested again, with the squares of their features regressed
@@ -74,12 +74,12 @@ def find_pairs(
         Samples x features, as in `dhsic.select`.
     target : array, frame or str
         Labels, (m,) or (m, t): classes or real values, as in `dhsic.select`; or the name of the
-        variable of `data` that holds them. Times to an event, with `event` or as a structured
+        variable of `data` that contains them. Times to an event, with `event` or as a structured
         array: products are tested against log-rank scores, as in a Cox model.
     n_pairs : int
         Maximum number of pairs to return.
     selection : Dataset, selector or sequence, optional
-        Features whose main effects are regressed out of the labels first: a result of
+        Main effects of these features are regressed out of the labels first: a result of
         `dhsic.select`, a fitted selector, or positions or names of features. Pairs of these
         features are tested too. Main effects of features that `filters` exclude are regressed out
         as well, with a warning.
@@ -90,12 +90,14 @@ def find_pairs(
     environment : str, list of str, array or frame, optional
         Instead of pairs of features, test each feature (of `first`, if passed) together with each
         of these columns, such as an exposure or a treatment: names of variables of `data`, or
-        values, (m,) or (m, k), passed like covariates. Text is converted to one indicator per group
-        but the first. All columns and their squares are regressed out, as covariates are.
+        values, (m,) or (m, k), passed like covariates. Text is converted to one indicator per
+        group, except for the first group. All columns and their squares are regressed out, as
+        covariates are.
     screen : int, optional
         Scan only pairs that contain one of this number of features, those with the smallest
-        p-values of `marginal_interactions`. Other pairs are not scored, which saves time; p-values
-        stay those of a scan of all pairs, because the labels chose the features.
+        p-values of `marginal_interactions`. Other pairs are not scored, which saves time. The
+        p-values are the same as in a scan of all pairs, because the features were chosen with the
+        labels.
     covariates : (m, q) array or frame, optional
         Covariates that are regressed out of labels and features, linearly.
     label_kernel : str
@@ -117,7 +119,7 @@ def find_pairs(
         main effects are regressed out, relative to independent features. For example, pairs of rare
         variants without common carriers are not tested.
     linked : float
-        A pair is tested only if the squared correlation of its features is at most this.
+        A pair is tested only if the squared correlation of its features is at most this value.
     missing : {"mean", "error"}
         Replace missing values by the mean of their feature, or raise an error.
     random_state : int
@@ -143,13 +145,13 @@ def find_pairs(
         squares). ``beta`` and ``se`` are the coefficient of the product and its standard error in a
         regression with covariates and both main effects (`dhsic.pairs.effects`), for one real
         target or two classes (then ``beta`` is a log odds ratio) and ``functions=1``. With
-        `environment`, a column of this name replaces those of the second feature. Attributes give
-        the number of pairs, the p-value down to which all of them were searched (``reach``), how
-        many of the first pairs are certainly the best (``n_certain``), the share that is
+        `environment`, a column of this name replaces the columns of the second feature. Attributes
+        give the number of pairs, the p-value down to which all of them were searched (``reach``),
+        how many of the first pairs are certainly the best (``n_certain``), the share that is
         significant at family-wise level `alpha` (``threshold``), and the inflation of all shares
         relative to permuted labels (``inflation``), by which p-values are corrected
-        (``corrected_by``) if it is significant. With `screen`, ``n_features_screened`` features
-        and their pairs were scanned, of ``n_pairs_screened`` pairs.
+        (``corrected_by``) if it is significant. With `screen`, ``n_features_screened`` features and
+        their pairs were scanned, of ``n_pairs_screened`` pairs.
 
     Raises
     ------

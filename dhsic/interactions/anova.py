@@ -1,6 +1,6 @@
 r"""Functional ANOVA of HSIC: shares of the main effects and pairs of a few features.
 
-HSIC is linear in the kernel. So if the kernel is a sum over sets u of features, HSIC is a sum, too,
+HSIC is linear in the kernel. If the kernel is a sum over sets u of features, HSIC is also a sum,
 
     ``K = sum_u K_u``,  ``HSIC = sum_u <W, K_u>``,
 
@@ -24,10 +24,10 @@ decompositions of kernels are:
   degree 2 these are ``2 a x_j x'_j + (x_j x'_j)^2`` and ``2 x_j x_k x'_j x'_k``;
 - for kernels that are sums over features (linear, delta): main effects only.
 
-If features are redundant, each of them has a share, and so has their pair: a share belongs to a
-term of the kernel, not to a cause. With the unbiased estimator, the share of a null term is near 0
-and may be negative. With the biased one, shares are never negative, and the sum of many small terms
-is too large.
+If features are redundant, each of them has a share, and their pair has a share too. A share belongs
+to a term of the kernel and does not show a cause. With the unbiased estimator, the share of a null
+term is near 0 and may be negative. With the biased one, shares are never negative, and the sum of
+many small terms is too large.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ AT_ONCE = 1 << 22
 ROUNDING = 1e-12
 #: Descriptions of the columns.
 DESCRIPTIONS = {
-    "first": "position in the data of the feature, or of the first one of the pair",
+    "first": "position of the feature, or of the first feature of the pair, in the data",
     "second": "position of the second feature, -1 for a main effect",
-    "first_feature": "name of the feature, or of the first one of the pair",
+    "first_feature": "name of the feature, or of the first feature of the pair",
     "second_feature": "name of the second feature, empty for a main effect",
     "hsic": "HSIC of the labels and this term of the kernel",
-    "share": "share of HSIC of all these features",
+    "share": "share of the term in HSIC of all selected features",
 }
 
 
@@ -88,7 +88,8 @@ DESCRIPTIONS = {
 class KernelTerms:
     """Main effects and pairs of a kernel, as sums of powers of single-feature kernels Z_j.
 
-    `main` are pairs (coefficient, power), `pairs` triples (coefficient, power of j, power of k).
+    `main` contains pairs (coefficient, power), and `pairs` contains triples (coefficient, power of
+    j, power of k).
     """
 
     main: tuple[tuple[float, int], ...]
@@ -96,7 +97,10 @@ class KernelTerms:
 
     @classmethod
     def of(cls, kernel: AbstractKernel) -> KernelTerms:
-        """Terms of a kernel; InputError if it is not a product, a power or a sum over features."""
+        """Terms of a kernel.
+
+        Raises InputError if the kernel is not a product, a power or a sum over features.
+        """
         if kernel.is_product:
             return cls(((1.0, 1),), ((1.0, 1, 1),))
         if kernel.is_additive:
@@ -196,7 +200,7 @@ def shares(
 
 
 def opened(data: Any, target: Any, covariates: Any, runtime: Any, **options: Any) -> Labelled:
-    """Open data together with their labels; `options` are those of `dhsic.select`."""
+    """Open data together with their labels; `options` are the options of `dhsic.select`."""
     counting = counting_on(partial(running, runtime))
     labelled = Labelled.of(data, target, covariates, counting=counting, **options)
     check_coded(data, y=labelled.y, covariates=labelled.covariates)
@@ -222,7 +226,8 @@ def shares_of(
     if chosen.elsewhere.size:
         raise InputError(
             f"selection= has {chosen.elsewhere.size} features that the filters exclude, but "
-            "shares need all selected features; pass the filters of the selection, or fewer."
+            "shares need all selected features. Pass the filters of the selection, or fewer "
+            "filters."
         )
     which = chosen.here
     check_bandwidth(resolved, bandwidth)
@@ -241,14 +246,14 @@ def shares_of(
     if hsic <= 0:
         raise InputError(
             f"The {statistic} estimate of HSIC of the {len(which)} features and the labels is "
-            f"{hsic:.3g}, so there are no shares. Pass features on which the labels depend."
+            f"{hsic:.3g}, so there are no shares. Pass features that the labels depend on."
         )
     about = {"kernel": resolved.name, "sigma": sigma, "estimator": statistic, "n_samples": m}
     return _table(given.source, which, hsic, main, pairs).assign_attrs(about)
 
 
 def kernel_of(selection: Any) -> AbstractKernel:
-    """Kernel of a selection, if its terms are known; otherwise the Gaussian."""
+    """Kernel of a selection if its terms are known; otherwise the Gaussian kernel."""
     attributes = getattr(getattr(selection, "result_", selection), "attrs", {})
     parameters = json.loads(attributes.get("parameters", "{}"))
     name = parameters.get("kernel")
@@ -271,8 +276,8 @@ def shared_out(
 ) -> tuple[float, Float, Float]:
     """HSIC of X (m, p), its main effects (p,), and its pairs (p, p) in the upper triangle.
 
-    They are sums over strips of samples. With the kernels of single features as rows of Z, and the
-    weights w of the labels, the pairs are ``(Z^r o w) (Z^s)'``.
+    The results are sums over strips of samples. With the kernels of single features as rows of Z,
+    and the weights w of the labels, the pairs are ``(Z^r o w) (Z^s)'``.
     """
     p = X.shape[1]
     hsic, main, pairs = 0.0, np.zeros(p), np.zeros((p, p))
@@ -344,7 +349,7 @@ def _table(
 ) -> xr.Dataset:
     """Build the table of main effects and pairs, largest first.
 
-    Their sums, and HSIC, are attributes of the table.
+    The attributes of the table are HSIC, and the sums of main effects and of pairs.
     """
     j, k = np.triu_indices(len(which), 1)
     values = np.concatenate([main, pairs[j, k]])
@@ -362,7 +367,7 @@ def _table(
 
 @dataclass(frozen=True)
 class ChosenFeatures:
-    """Features of a selection, ascending: those in a source, and those that filters exclude.
+    """Features of a selection, ascending: features in a source, and features excluded by filters.
 
     Attributes
     ----------
@@ -377,7 +382,7 @@ class ChosenFeatures:
 
     @classmethod
     def of(cls, selection: Any, source: AbstractSource) -> ChosenFeatures:
-        """Features of a selection, see `find_pairs`; empty if `selection` is None."""
+        """Features of a selection, see `find_pairs`; no features if `selection` is None."""
         if selection is None:
             return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
         result, stored = getattr(selection, "result_", selection), stored_positions(source)
@@ -420,7 +425,7 @@ def _selected(result: xr.Dataset, whole: AbstractSource) -> Index:
 
 
 def _called(wanted: Array, names: Array) -> Index:
-    """Positions of features by name; InputError for missing or repeated names."""
+    """Positions of features by name; raises InputError for missing or repeated names."""
     each = pd.Index(wanted).unique()
     place = each.get_indexer(pd.Index(names))
     times = np.bincount(place[place >= 0], minlength=each.size)

@@ -1,4 +1,4 @@
-"""Sets of features whose pairs are tested: names, a file of names, positions or a mask."""
+"""Sets of features to test in pairs: names, a file of names, positions or a mask."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dhsic.validation import as_array
 
 
 def feature_sets(first: Any, second: Any, given: Labelled) -> tuple[Index | None, Index | None]:
-    """Positions of two sets of features whose pairs are tested; both None for all pairs.
+    """Positions of two sets of features to test in pairs; both are None for all pairs.
 
     Raises
     ------
@@ -26,8 +26,8 @@ def feature_sets(first: Any, second: Any, given: Labelled) -> tuple[Index | None
     """
     if second is not None and given.environment is not None:
         raise InputError(
-            "environment= tests each feature together with columns that are not features, so there "
-            "is no second set of features. Leave out second=, or environment=."
+            "environment= tests each feature with columns that are not features, so there is no "
+            "second set of features. Leave out second=, or environment=."
         )
     among, partners = _features("first", first, given), _features("second", second, given)
     if given.environment is None and (among is None) != (partners is None):

@@ -1,9 +1,10 @@
-"""Marginal interactions: features that act together with any of many others, and a screen of pairs.
+"""Marginal interactions: features that act together with any of many others; screen of pairs.
 
-One strong pair among a million is found by testing pairs. A feature with many weak partners is not:
-each of its pairs is too weak. `marginal_interactions` sums their evidence in one statistic for each
-feature (`dhsic.pairs.marginal`), which takes one more pass over the data instead of a scan of all
-pairs. `screened` uses it to limit a scan to pairs of the best features.
+A test of all pairs finds one strong pair among a million, but not a feature with many weak
+partners, because each of its pairs is too weak. `marginal_interactions` adds up the evidence of all
+pairs in one statistic for each feature (`dhsic.pairs.marginal`). This takes one more pass over the
+data instead of a scan of all pairs. `screened` uses it to limit a scan to pairs of the best
+features.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def marginal_interactions(
     data, target
         As in `dhsic.find_pairs`. Several targets or classes are tested jointly.
     selection : Dataset, selector or sequence, optional
-        Features whose main effects are regressed out of labels and features first, as in
+        Main effects of these features are regressed out of labels and features first, as in
         `dhsic.find_pairs`. Pass the features that act alone.
     first : sequence, optional
         Names or positions of the features that are tested; default: all.
@@ -142,7 +143,7 @@ def marginal_interactions(
 
 
 def check_screen(screen: int | None, functions: int) -> None:
-    """Reject an invalid number of screened features."""
+    """Reject an invalid number of features to screen."""
     if screen is None:
         return
     if not is_count(screen):
@@ -164,9 +165,9 @@ def screened(
 ) -> tuple[PairTest, tuple[Index | None, Index | None]]:
     """Limit a test to pairs of the n features with the smallest marginal p-values.
 
-    Returns the test, with p-values of a test of all pairs, and both sets of features. If n is None,
-    they are unchanged. The checkpoint of the marginal test is stored beside the checkpoint of the
-    scan, with the suffix ``.marginal``.
+    Returns the test and both sets of features; p-values are for a test of all pairs. If n is None,
+    the test and the sets are unchanged. The checkpoint of the marginal test is stored beside the
+    checkpoint of the scan, with the suffix ``.marginal``.
     """
     if n is None:
         return test, sets
@@ -188,7 +189,10 @@ def screened(
 def planned_sets(
     screen: int | None, given: Labelled, sets: tuple[Index | None, Index | None]
 ) -> tuple[Index | None, Index | None]:
-    """Sets of features for a plan; the first `screen` ones stand for those chosen later."""
+    """Sets of features for a plan.
+
+    The first `screen` features stand for the features that will be chosen later.
+    """
     if screen is None:
         return sets
     everyone = np.arange(given.source.n_features)

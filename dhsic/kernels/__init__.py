@@ -59,7 +59,7 @@ def resolve_kernel(kernel: object) -> AbstractKernel:
 
 
 def check_bandwidth(kernel: object, bandwidth: object) -> None:
-    """Raise an error if a width (except ``"dimension"``) is given for a kernel without one."""
+    """Raise an error if a width is given for a kernel without one; ``"dimension"`` is allowed."""
     chosen = resolve_kernel(kernel)
     if not chosen.has_bandwidth and resolve_bandwidth(bandwidth) != Dimension():
         raise InputError(
@@ -81,8 +81,8 @@ def check_solver(kernel: object, solver: object) -> None:
 def check_overflow(kernel: AbstractKernel, squared_norm: float) -> None:
     """Raise an error if a kernel of inner products overflows on the data.
 
-    By Cauchy and Schwarz its largest value is that of the sample with the largest norm and itself;
-    `squared_norm` is the squared norm of this sample. Other kernels always raise an error.
+    By the Cauchy-Schwarz inequality, its largest value is for the sample with the largest norm and
+    itself. `squared_norm` is the squared norm of this sample. Other kernels always raise an error.
     """
     if not kernel.of_inner_products:
         raise InputError(

@@ -1,6 +1,6 @@
 """Policies for the kernel width: line 3 of Algorithms 1 and 2, ``sigma <- Xi`` (JMLR 4.1).
 
-A policy is a value object. It is called with statistics of a round, and returns sigma.
+A policy is an immutable object. It is called with the statistics of a round, and returns sigma.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ TIE = 1e-12
 
 
 class BandwidthStats(Protocol):
-    """Statistics of the surviving features, those not yet eliminated, for bandwidth policies."""
+    """Statistics of the surviving (not yet eliminated) features for bandwidth policies."""
 
     def pair_distances(self) -> Float:
-        """Squared distances of pairs of different samples, (n,), for all pairs or some of them."""
+        """Squared distances of pairs of different samples, (n,).
+
+        They are for all pairs or for some of them.
+        """
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
         """HSIC of the surviving features S and the labels, for every sigma."""
@@ -65,7 +68,7 @@ class DistanceStats:
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
         W = self.W
-        assert W is not None, "policies that compare HSIC come with weights"
+        assert W is not None, "policies that compare HSIC need label weights"
         return [hsic_value(self.kernel, sigma, W, self.statistic) for sigma in sigmas]
 
 
@@ -100,9 +103,10 @@ class Dimension(AbstractBandwidth):
 
 @dataclass(frozen=True)
 class Median(AbstractBandwidth):
-    """Sigma is ``1 / (2 median D_ij)``: the width of the kernel is the median distance.
+    """Sigma is ``1 / (2 median D_ij)``, so the width of the kernel is the median distance.
 
-    The median is over pairs i < j of samples. If most distances are 0, only the others count.
+    The median is over pairs i < j of samples. If most distances are 0, it is over the positive
+    distances only.
     """
 
     def __call__(self, known: BandwidthStats, n_features: float) -> float:
@@ -111,7 +115,10 @@ class Median(AbstractBandwidth):
 
 @dataclass(frozen=True)
 class Grid(AbstractBandwidth):
-    """Policy 2: the sigma of a grid with the largest HSIC; of equal ones, the smallest sigma."""
+    """Policy 2: the sigma in a grid with the largest HSIC.
+
+    If several have the same HSIC, the smallest sigma is chosen.
+    """
 
     sigmas: tuple[float, ...]
 
@@ -138,9 +145,10 @@ def few_samples(X: Float) -> Float:
 
 
 def sigma_of_median(distances: Float, weights: Float | None = None) -> float:
-    """Sigma ``1 / (2 median)`` of squared distances, (n,); if most are 0, of positive ones only.
+    """Sigma ``1 / (2 median)`` from squared distances, (n,).
 
-    With `weights` (n,), it is their weighted median.
+    If most distances are 0, the median is over the positive ones only. With `weights` (n,), it is
+    the weighted median.
     """
     middle = _median(distances, weights)
     if middle <= 0:
@@ -152,7 +160,10 @@ def sigma_of_median(distances: Float, weights: Float | None = None) -> float:
 
 
 def _median(values: Float, weights: Float | None) -> float:
-    """Median of values (n,), or weighted median: the mean of the two middle values in a tie."""
+    """Median of values (n,); weighted if there are weights.
+
+    In a tie it is the mean of the two middle values.
+    """
     if weights is None:
         return float(np.median(values))
     order = np.argsort(values, kind="stable")

@@ -1,18 +1,19 @@
 r"""Interface of kernels on data: kernel matrix, decrement, and properties for fast scoring.
 
-Each kernel is a function of a statistic G that is additive over features (`sums`). Usually these
-are the inner products ``G = X X'`` of the standardised data; for other kernels they are other
-distances, or counts. Removing feature j with column x changes the kernel matrix K by
+Each kernel is a function of a statistic G that is additive over features (`sums`). Usually G
+contains the inner products ``G = X X'`` of the standardised data. Some kernels use other distances,
+or counts. Removing feature j with column x changes the kernel matrix K by
 
     ``decrement = K(S \ j) - K(S)``                                         (m, m)
 
 and HSIC by ``<W, decrement>``, where W (m, m) are weights from the labels. If the decrement, a
 function of ``(x_i, x_i')``, is (nearly) a short sum of symmetric products ``f(x_i) f(x_i')`` times
-a matrix that does not depend on j, the kernel provides an `Expansion`: then quadratic forms, half
-of a matrix product each, score a block of features. ``A o B`` is the entrywise product.
+a matrix that does not depend on j, the kernel provides an `Expansion`. A block of features is then
+scored by quadratic forms, and each costs half a matrix product. ``A o B`` is the entrywise product.
 
-Arrays may come from any library of the array API standard; in one call all are from the same
-library, on the same device. Arrays of feature statistics (`magnitudes`, `remainder`) are NumPy's.
+Arrays may come from any library of the array API standard. In one call, all of them are from the
+same library and on the same device. Arrays of feature statistics (`magnitudes`, `remainder`) are
+NumPy's.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One term ``coefficient (x^a)' A x^b`` of a `PowerSeries`; for A see `Term`."""
+    """One term ``coefficient (x^a)' A x^b`` of a `PowerSeries`; `Term` defines A."""
 
     base: int
     coefficient: float
@@ -117,9 +118,9 @@ class PowerSeries:
 class AbstractKernel(ABC):
     """A kernel on data; kernels without a bandwidth ignore `sigma`.
 
-    User-defined kernels need a `name`, `gram` and `decrement`; they are scored by the definition,
-    never in low rank. A kernel that is not a function of inner products also needs `sums` and
-    `increment`. The other attributes make scoring faster; engines use only the attributes here.
+    User-defined kernels need a `name`, `gram` and `decrement`. They are scored by the definition of
+    HSIC, and never in low rank. A kernel that is not a function of inner products also needs `sums`
+    and `increment`. The other attributes make scoring faster; engines use only the attributes here.
     """
 
     name: ClassVar[str]
@@ -147,7 +148,7 @@ class AbstractKernel(ABC):
 
     @classmethod
     def of(cls, kernel: AbstractKernel) -> Self:
-        """Return `kernel` unchanged; AssertionError if it is no instance of this class."""
+        """Return `kernel` unchanged; AssertionError if it is not an instance of this class."""
         assert isinstance(kernel, cls), f"{kernel.name} is of another family"
         return kernel
 
@@ -158,12 +159,15 @@ class AbstractKernel(ABC):
 
     @property
     def power(self) -> tuple[int, float] | None:
-        """Degree b and offset a of a polynomial kernel ``K = (G + a)^b``; None for others."""
+        """Degree b and offset a if ``K = (G + a)^b`` is a polynomial kernel; otherwise None."""
         return None
 
     @property
     def of_inner_products(self) -> bool:
-        """Whether each entry of K is a function of inner products; other kernels are bounded."""
+        """Whether each entry of K is a function of inner products.
+
+        The values of other kernels are bounded.
+        """
         return isinstance(self.sums, InnerProducts) and self.scored_by != "matrix"
 
     @abstractmethod
@@ -171,7 +175,8 @@ class AbstractKernel(ABC):
         """Compute a part of K, (r, c), as a new array.
 
         `inner` (r, c) is the same part of G, the statistic summed by `sums` (usually ``X X'``).
-        `rows` (r,) and `columns` (c,) are the diagonal of G at the samples of its rows and columns.
+        `rows` (r,) and `columns` (c,) are entries of the diagonal of G, for the samples of the rows
+        and of the columns.
         """
 
     @abstractmethod
@@ -208,7 +213,7 @@ class AbstractKernel(ABC):
         r"""Compute a part of ``K(S \ g) - K(S)`` for a group g of features, (r, c).
 
         `inner`, `rows` and `columns` are as in `gram`; `part`, `part_rows` and `part_columns` are
-        the same sums over the features of g only.
+        the corresponding sums over the features of g only.
         """
         without = self.gram(inner - part, rows - part_rows, columns - part_columns, sigma)
         without -= self.gram(inner, rows, columns, sigma)
@@ -225,7 +230,10 @@ class AbstractKernel(ABC):
     def part(
         self, key: int | None, inner: Float, rows: Float, columns: Float, sigma: float
     ) -> Float:
-        """Compute a part of base matrix `key`, or of K if it is None; arguments as in `gram`."""
+        """Compute a part of base matrix `key`, or of K if `key` is None.
+
+        The other arguments are as in `gram`.
+        """
         if key is None:
             return self.gram(inner, rows, columns, sigma)
         return self.base(key, inner, rows, columns, sigma)
@@ -256,16 +264,16 @@ class AbstractKernel(ABC):
         )
 
     def addition(self) -> Expansion | None:
-        """Expansion of ``<W, K(S + j) - K(S)>`` as an exact sum of terms; None if there is none."""
+        """Exact expansion of ``<W, K(S + j) - K(S)>`` as a sum of terms; None if there is none."""
         return None
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
         r"""Ratio ``K(S \ j) / K(S) - 1`` of a product over features, from ``(x_i - x_i')^2``.
 
-        With minus sigma it must be ``K(S + j) / K(S) - 1``, for features that are added: K has the
-        form ``exp(-sigma sum_j r(x_j, x'_j))``, ``factor = exp(sigma r) - 1``, and r does not
-        depend on sigma. Such a kernel has an exact expansion on features with few distinct values:
-        functions on q levels are spanned by q - 1 indicators and the constant.
+        With minus sigma it must be ``K(S + j) / K(S) - 1``, for features that are added. This
+        requires that K has the form ``exp(-sigma sum_j r(x_j, x'_j))``, ``factor = exp(sigma r) -
+        1``, and r does not depend on sigma. Such a kernel has an exact expansion on features with
+        few distinct values: functions on q levels are spanned by q - 1 indicators and the constant.
         """
         raise NotImplementedError(
             f"The {self.name} kernel is a product over features, or scored by levels: implement "
@@ -280,7 +288,7 @@ class AbstractKernel(ABC):
         )
 
     def parameters(self) -> dict[str, float]:
-        """Parameters that identify the kernel besides its name: its fields, as numbers."""
+        """Parameters that, with its name, identify the kernel: its fields, as numbers."""
         instance: Any = self
         attrs = (
             {f.name: getattr(self, f.name) for f in fields(instance)}
@@ -307,8 +315,8 @@ def dense_kernel(kernel: AbstractKernel, X: Float, sigma: float) -> DenseSymmetr
 def low_rank_kernel(kernel: AbstractKernel, X: Float, sigma: float) -> LowRankSymmetric | None:
     """Kernel matrix K of data X (m, d) in low rank, complete up to rounding errors.
 
-    Returns None if it needs more than 256 directions, or more than m / 4. Every sample may be a
-    pivot, so that no direction is missed.
+    Returns None if it needs more than 256 directions, or more than m / 4. All samples are
+    candidates for pivots, so no direction is missed.
     """
     norms = np.einsum("ij,ij->i", X, X)
 

@@ -1,11 +1,11 @@
 r"""Kernel on censored times: log-rank scores with several weight functions.
 
-The weights are functions of ``u``, the fraction of all events that came before a time:
-``w_0 = 1`` and ``w_r(u) = sqrt(2) cos(pi r u)``. The first detects hazards that are proportional
-over time, the second one early against late effects and hazards that cross, and further ones
-effects in the middle, or in a tail. Under independence the scores of two weights have covariance
-``sum_k d_k w(u_k) w'(u_k)``, which is 0 for these functions, because u is uniform over the events
-whatever the censoring. The kernel
+The weights are functions of ``u``, the fraction of all events that came before a time: ``w_0 = 1``
+and ``w_r(u) = sqrt(2) cos(pi r u)``. The first function detects proportional hazards. The second
+one detects differences between early and late effects, and crossing hazards. Further functions
+detect effects in the middle or at the end. Under independence the scores of two weights have
+covariance ``sum_k d_k w(u_k) w'(u_k)``, which is 0 for these functions, because u is uniform over
+the events for any censoring. The kernel
 
     ``l(y_i, y_j) = sum_r lambda_r s_ir s_jr``
 
@@ -40,7 +40,7 @@ class CensoredTarget(RealTargets):
     """Censored times with the kernel of log-rank scores, which are the columns of `values` (m, S).
 
     The columns are orthogonal, and their squared norms are the weights lambda of the kernel.
-    `numbers` are those of the weight functions, 0 for the log-rank test. y (m,) are the
+    `numbers` are the numbers of the weight functions; 0 is the log-rank test. y (m,) are the
     censored times, and `eta` (m,) is the linear predictor of the covariates.
     """
 
@@ -64,12 +64,12 @@ class CensoredTarget(RealTargets):
         return CensoredTarget(B * scale, None, y=y, eta=eta, numbers=tuple(numbers))
 
     def unit_directions(self, Q: Float) -> tuple[Float, tuple[int, ...]]:
-        """Orthonormal directions (m, S) orthogonal to Q, and numbers of their weight functions."""
+        """Orthonormal directions (m, S) orthogonal to Q, and numbers of the weight functions."""
         B, chosen = orthonormal_columns(self.values, Q, LEAST_LEFT)
         return B, tuple(self.numbers[i] for i in chosen)
 
     def variance(self, B: Float, Q: Float) -> RiskSetVariance:
-        """Variance of products of features with directions B (m, S) that span the scores.
+        """Variance of products of features with directions B (m, S), which span the scores.
 
         Q (m, q) is the basis of the mean and the covariates.
         """

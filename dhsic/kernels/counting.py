@@ -8,9 +8,9 @@ and as for the linear kernel ``HSIC = <W, K> = sum_a w_a c_a' W c_a``: one pass 
 substructure.
 
 Substructures of strings are substrings a; ``#_a(x)`` counts their occurrences in x, including
-overlapping ones (Leslie et al. 2002; Vishwanathan and Smola 2003). Use them for DNA, proteins, text
-or event logs: data without columns, whose features are counts. Strings are counted one after
-another. Memory: 16 bytes for each string and distinct substring in it, and for each distinct
+overlapping ones (Leslie et al. 2002; Vishwanathan and Smola 2003). Use them for data without
+columns, such as DNA, proteins, text or event logs; the features are counts. Strings are counted one
+after another. Memory: 16 bytes for each string and distinct substring in it, and for each distinct
 substring 150 bytes plus one per letter, for its name and column number.
 """
 
@@ -37,7 +37,7 @@ DENSE = 1 / 16
 
 
 class AbstractCountingKernel(ABC):
-    """A kernel on structured samples: counts of substructures, and their weights."""
+    """Kernel on structured samples, defined by counts of substructures and their weights."""
 
     @abstractmethod
     def counts(self, samples: Any) -> tuple[Any, list[Any]]:
@@ -58,10 +58,10 @@ class AbstractCountingKernel(ABC):
 
     @abstractmethod
     def weights(self, names: Sequence[Any]) -> Float:
-        """Weights ``w_a`` of the substructures `names`, (n,); none is negative."""
+        """Weights ``w_a`` of the substructures `names`, (n,); at least 0."""
 
     def gram(self, samples: Any) -> Float:
-        """Kernel matrix K, (m, m) float64, symmetric to the last bit; raises errors of `counts`."""
+        """Kernel matrix K, (m, m) float64, symmetric to the last bit; raises errors as `counts`."""
         counts, names = self.counts(samples)
         # A factor times its own transpose has the same rounding errors in both triangles.
         F = csc_array(counts.multiply(np.sqrt(self.weights(names))))
@@ -78,7 +78,7 @@ class AbstractCountingKernel(ABC):
 
 
 def quadratic_forms(W: Float, counts: Any) -> Float:
-    """Quadratic forms ``c_a' W c_a`` of the columns of sparse counts C (m, n): (n,), at least 0.
+    """Quadratic forms ``c_a' W c_a`` of the columns of sparse counts (m, n): (n,), at least 0.
 
     Rows of W (m, m) sum to 0, so a constant may be subtracted from a column. Subtracting the
     smallest count keeps a column sparse, and makes the result exactly 0 if all counts are equal.
@@ -180,7 +180,10 @@ class WeightedSubstrings(AbstractCountingKernel):
         return _counts(samples, range(1, int(self.longest) + 1))
 
     def weights(self, names: Sequence[str]) -> Float:
-        """Weights ``w_a``, (n,); those of a mapping or callable must be numbers of at least 0."""
+        """Weights ``w_a`` of the substructures, (n,).
+
+        Weights from a mapping or callable must be numbers of at least 0.
+        """
         if isinstance(self.decay, Mapping):
             raw = [self.decay.get(a, 0.0) for a in names]
         elif callable(self.decay):

@@ -22,7 +22,7 @@ from dhsic.validation import is_number
 
 @dataclass(frozen=True)
 class Linear(AbstractKernel):
-    """The linear kernel ``K = G``: its scores are additive over features, so one pass ranks all."""
+    """Linear kernel ``K = G``; its scores are additive over features, so one pass ranks all."""
 
     name: ClassVar[str] = "linear"
     is_additive: ClassVar[bool] = True
@@ -42,7 +42,7 @@ class Linear(AbstractKernel):
         return -(x[:, None] * y[None, :])
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Return a matrix of ones: the expansion of this kernel uses W itself."""
+        """Return a matrix of ones, because the expansion of this kernel uses W itself."""
         return namespace_of(inner).ones_like(inner)
 
     def addition(self) -> Expansion:

@@ -6,8 +6,8 @@ of feature j in two samples. This is a sum of symmetric products with ``e(x) = e
     ``exp(sigma (x - y)^2) = e(x) e(y) sum_q (-2 sigma x y)^q / q!``.
 
 The term q = 0 is ``e(x) e(y) = 1 + (e(x) - 1) + (e(y) - 1) + (e(x) - 1) (e(y) - 1)``, where 1 is
-the kernel itself. Only the last summand needs a product, and it is about as large as the term
-q = 2. The expansion of order P has the terms q <= P, and this summand if P >= 2.
+the kernel itself. Only the last summand needs a matrix product, and it is about as large as the
+term q = 2. The expansion of order P has the terms q <= P, and this summand if P >= 2.
 
 Orders 2 and 3 compute this summand and the term q = 2 by one product. With ``u = sigma x^2`` and
 ``v = sigma y^2`` their sum is, up to third order in u and v, ``3 u v g(u) g(v)`` with ``g(u) =
@@ -19,7 +19,7 @@ is a power series with positive coefficients, so it is largest at ``u = v = U = 
 and then at most ``U^4 (1/6 + U e^(2 U))``, term by term.
 
 These functions depend on sigma, which changes in every round. There is also a series in powers of x
-only, up to order P in sigma, so that many rounds can use the same few numbers per feature:
+only, up to order P in sigma. With it, many rounds can use the same few numbers per feature:
 
     ``exp(sigma (x - y)^2) - 1 = sum_p sigma^p / p! sum_a C(2p, a) (-1)^a x^a y^(2p - a)``.
 """
@@ -70,7 +70,7 @@ def _terms(order: int, sigma: float) -> tuple[Term, ...]:
 
 
 def _is_together(q: int, order: int) -> bool:
-    """Whether term q of the expansion is computed by the shared product of even powers."""
+    """Whether term q of the expansion is computed in the shared product of even powers."""
     return q == SECOND and order <= TOGETHER
 
 
@@ -98,8 +98,8 @@ class Gaussian(AbstractKernel):
     ) -> Float:
         """Compute ``K o (exp(sigma delta^2) - 1)`` with ``delta = x_i - y_i'``.
 
-        If this is large, it is computed as ``exp(sigma (delta^2 - D)) - K``, which is right even if
-        K underflows.
+        If this is large, it is computed as ``exp(sigma (delta^2 - D)) - K``, which is accurate even
+        if K underflows.
         """
         t = x[:, None] - y[None, :]
         t *= t
@@ -115,7 +115,7 @@ class Gaussian(AbstractKernel):
         part_columns: Float,
         sigma: float,
     ) -> Float:
-        """Compute `decrement` for a group of features, over which ``delta^2`` is a sum."""
+        """Compute `decrement` for a group of features; ``delta^2`` is a sum over the group."""
         t = squared_distances(part, part_rows, part_columns)
         return self._without(squared_distances(inner, rows, columns), t, sigma)
 
@@ -196,7 +196,7 @@ def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
 def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -> list[Float]:
     """Magnitudes of the terms, see `Expansion`.
 
-    They follow from ``e <= exp(sigma max_abs^2)`` and ``e - 1 <= sigma x^2 e``.
+    The bounds use ``e <= exp(sigma max_abs^2)`` and ``e - 1 <= sigma x^2 e``.
     """
     with np.errstate(over="ignore"):
         U = sigma * max_abs * max_abs

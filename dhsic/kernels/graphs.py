@@ -5,7 +5,7 @@ r"""Kernels on graphs: paths and walks that two graphs share (JMLR 5.1.4).
 over features a of labelled, undirected graphs, for example molecules (atoms and bonds), contact
 maps, social or metabolic networks. A graph is a pair ``(adjacency, labels)``. The adjacency (n, n)
 is a symmetric array or sparse matrix of 0 and 1. Labels (n,) are all text or all integers, or None,
-which labels every node ``"*"``. In one call either all graphs have labels or none has.
+which labels every node ``"*"``. In one call, either all graphs have labels or none of them has.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Walks(AbstractCountingKernel):
     A walk goes from a node to a neighbour, and so on, and may go back. Its feature is the tuple of
     labels along it, with weight ``w_a = decay**edges`` (Gaertner et al. 2003); a walk of 0 edges is
     a node. The reverse of a walk in an undirected graph is a walk too, so a sequence and its
-    reverse have equal counts: the smaller of the two represents both, with twice the weight. K
+    reverse have equal counts. The smaller of the two represents both, with twice the weight. K
     equals the kernel of directed sequences, the number of walks in the product graph. Use it for
     local structure, such as bonds between atoms. Short lengths (2 to 4) are most informative, long
     ones are redundant.
@@ -119,8 +119,8 @@ class Walks(AbstractCountingKernel):
     def counts(self, samples: Sequence[tuple[Any, Any]]) -> tuple[Any, list[Any]]:
         """Count the walks of each graph with each sequence of labels.
 
-        Of a sequence and its reverse only the smaller is returned. Raises an error if there are
-        more walks than float64 can count exactly.
+        A sequence and its reverse are counted together, under the smaller of the two. Raises an
+        error if there are more walks than float64 can count exactly.
         """
         adjacencies, codes, labels = _read(samples)
         if not labels:
@@ -145,9 +145,10 @@ class Walks(AbstractCountingKernel):
 
 
 def _pairs(adjacency: Any, codes: Index, q: int, longest: int) -> tuple[Index, Index]:
-    """Codes of (label, label, length) of all pairs of nodes of a graph, and their counts.
+    """Count the features (label, label, length) of all pairs of nodes of a graph.
 
-    `codes` (n,) are the codes of the nodes' labels, of which there are q; `longest` limits lengths.
+    Returns the codes of the features and their counts. `codes` (n,) are the codes of the nodes'
+    labels, from 0 to q - 1. `longest` limits the lengths.
     """
     from scipy.sparse.csgraph import dijkstra  # imported here because it loads slowly
 
@@ -233,7 +234,7 @@ def _read(graphs: Sequence[Any]) -> tuple[list[Any], list[Index], list[Any]]:
 
 
 def _adjacency(i: int, given: Any) -> Any:
-    """Convert the adjacency of graph i to csr (n, n); it must be symmetric, of 0 and 1."""
+    """Convert the adjacency matrix of graph i to csr (n, n); it must be symmetric, of 0 and 1."""
     matrix = given if issparse(given) else as_array(given, f"the adjacency of graph {i}")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InputError(

@@ -2,8 +2,9 @@ r"""Parts of the label matrix L: kernels on one or several targets (columns of t
 
 L is the sum of its parts. A part computes its kernel tile by tile, or in low rank, as ``B
 diag(weights) B'`` with few directions B. If there are several parts, they are *scaled alike*: each
-is divided by the norm of its centred matrix ``R L R``, which determines the variance of HSIC under
-independence. ``R = I - Q Q'`` projects out Q (m, q), a basis of the mean and the covariates.
+is divided by the norm of its centred matrix ``R L R``, because this norm determines the variance of
+HSIC under independence. ``R = I - Q Q'`` projects out Q (m, q), a basis of the mean and the
+covariates.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PartFactor = tuple[Float, Float, float]
 
 @dataclass(frozen=True)
 class ClassTarget:
-    """A target with n classes: ``L_ij = table[class of i, class of j]``, of rank g.
+    """Target with n classes: ``L_ij = table[class of i, class of j]``, of rank g.
 
     `codes` (m,) are the class numbers of the samples, and ``table = maps diag(weights) maps'``.
     `maps` (n, g) has a row per class; None means unit vectors.
@@ -45,9 +46,10 @@ class ClassTarget:
 
     @staticmethod
     def of(codes: Array, kernel: str, p: Float | None = None) -> ClassTarget:
-        """Create the class kernel with this name: JMLR eq. 16 to 19, or one that criteria use.
+        """Create the class kernel with this name.
 
-        With weights p (m,) of the samples, sizes of classes are sums of weights.
+        The name is one of JMLR eq. 16 to 19, or one that criteria use. With weights p (m,) of the
+        samples, the size of a class is a sum of weights.
         """
         sizes = np.bincount(codes, p).astype(np.float64)  # m_y
         m, ones = sizes.sum(), np.ones(len(sizes))
@@ -93,13 +95,13 @@ class ClassTarget:
         return _norm_of(inner @ self.table)
 
     def times(self, scale: float) -> ClassTarget:
-        """Copy with L multiplied by `scale`."""
+        """Return a copy with L multiplied by `scale`."""
         return replace(self, weights=self.weights * scale)
 
 
 @dataclass(frozen=True)
 class RealTargets:
-    """Real targets, `values` (m, t), that share a Gaussian kernel or a linear one.
+    """Real targets, `values` (m, t), with one common kernel, Gaussian or linear.
 
     `sigma` is None for the linear kernel. L is the kernel matrix times `scale`, and `name` is the
     label kernel.
@@ -112,9 +114,9 @@ class RealTargets:
 
     @property
     def centred(self) -> RealTargets:
-        """Copy with centred values, which makes the linear kernel more precise.
+        """Return a copy with centred values, which makes the linear kernel more precise.
 
-        Targets are left as they are if the differences of their values would be lost.
+        Targets are not changed if the differences of their values would be lost.
         """
         values = self.values - self.values.mean(axis=0)
         for t, (before, after) in enumerate(zip(self.values.T, values.T, strict=True)):
@@ -124,7 +126,10 @@ class RealTargets:
 
     @property
     def linear(self) -> RealTargets:
-        """Copy with the linear kernel; if the kernel was another one, targets have unit norm."""
+        """Return a copy with the linear kernel.
+
+        If the kernel was not linear, targets are scaled to unit norm.
+        """
         if self.sigma is None:
             return self
         centred = self.centred.values
@@ -137,9 +142,10 @@ class RealTargets:
         return np.asarray(self.scale * np.exp(-self.sigma * label_distances(ours, theirs)))
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Low-rank form: the values are the directions of the linear kernel.
+        """Low-rank form of the label matrix.
 
-        The Gaussian kernel is decomposed by pivoted Cholesky.
+        The values are the directions of the linear kernel. The Gaussian kernel is decomposed by
+        pivoted Cholesky.
         """
         m, t = self.values.shape
         if self.sigma is None:
@@ -158,13 +164,13 @@ class RealTargets:
         return _norm_of_factor(self.factor(ROUGHLY, MOST_DIRECTIONS), Q)
 
     def times(self, scale: float) -> RealTargets:
-        """Copy with L multiplied by `scale`."""
+        """Return a copy with L multiplied by `scale`."""
         return replace(self, scale=self.scale * scale)
 
 
 @dataclass(frozen=True)
 class MixedTarget:
-    """A target of whole numbers that may be class codes or measurements: the sum of two kernels.
+    """Target of whole numbers that may be classes or measurements: the sum of two kernels.
 
     The kernel on numbers is scaled to the norm of the kernel on classes.
     """
@@ -176,10 +182,10 @@ class MixedTarget:
     def of(
         classes: ClassTarget, numbers: RealTargets, Q: Float, p: Float | None = None
     ) -> MixedTarget:
-        """Create the sum; both kernels get the norm of the class kernel, after Q is projected out.
+        """Create the sum; both kernels get the norm of the class kernel without Q.
 
-        Q (m, q) is a basis of the mean and the covariates C; with weights p (m,) of the samples, of
-        ``sqrt(p) [1, C]``.
+        Q (m, q) is a basis of the mean and the covariates C. With weights p (m,) of the samples, it
+        is a basis of ``sqrt(p) [1, C]``.
         """
         norms = _norm_left(classes, Q, p) / _norm_left(numbers, Q, p)
         return MixedTarget(classes, numbers.times(norms))
@@ -194,7 +200,7 @@ class MixedTarget:
 
     @property
     def linear(self) -> MixedTarget:
-        """Copy with the linear kernel on the numbers."""
+        """Return a copy with the linear kernel on the numbers."""
         return MixedTarget.of(
             self.classes, self.numbers.linear, mean_direction(len(self.classes.codes))
         )
@@ -205,8 +211,8 @@ class MixedTarget:
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
         """Low-rank form of both kernels, with dependent directions removed.
 
-        The directions of the numbers are usually spanned by those of the classes, unless covariates
-        were regressed out of the numbers.
+        The directions of the numbers are usually in the span of the directions of the classes,
+        unless covariates were regressed out of the numbers.
         """
         B, w, _ = self.classes.factor(tolerance, max_rank)
         F, v, missing = self.numbers.factor(tolerance, max_rank)
@@ -220,7 +226,7 @@ class MixedTarget:
         return _norm_of_factor(self.factor(ROUGHLY, MOST_DIRECTIONS), Q)
 
     def times(self, scale: float) -> MixedTarget:
-        """Copy with L multiplied by `scale`."""
+        """Return a copy with L multiplied by `scale`."""
         return MixedTarget(self.classes.times(scale), self.numbers.times(scale))
 
 
@@ -235,7 +241,7 @@ class GivenMatrix:
         return self.matrix[rows, columns]
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Low-rank form: the eigenvectors with eigenvalues that are larger than rounding errors."""
+        """Low-rank form, from the eigenvectors with eigenvalues above rounding errors."""
         L, m = self.matrix, len(self.matrix)
         if m > MOST_DECOMPOSED:
             raise InputError(
@@ -261,7 +267,10 @@ def scaled_alike(parts: list[TargetPart], Q: Float, p: Float | None = None) -> l
 
 
 def _norm_left(part: TargetPart, Q: Float, p: Float | None = None) -> float:
-    """Norm of a part after Q is projected out; if it is 0, after only the mean is."""
+    """Norm of a part after Q is projected out.
+
+    If this norm is 0, only the mean is projected out.
+    """
     if p is None:
         norm, before = part.norm(Q), part.norm(mean_direction(len(Q)))
     else:
@@ -277,7 +286,10 @@ def mean_direction(m: int) -> Float:
 
 
 def label_distances(rows: Float, columns: Float) -> Float:
-    """Squared distances (r, c) of labels, computed from differences: 0 if labels are equal."""
+    """Squared distances (r, c) of labels.
+
+    They are computed from differences, so they are 0 for equal labels.
+    """
     D = np.zeros((len(rows), len(columns)))
     for ours, theirs in zip(rows.T, columns.T, strict=True):
         delta = np.subtract.outer(ours, theirs)
@@ -287,7 +299,7 @@ def label_distances(rows: Float, columns: Float) -> Float:
 
 
 def _norm_of(product: Float) -> float:
-    """Norm of a symmetric matrix, from a product ``S T`` that has the same nonzero eigenvalues."""
+    """Norm of a symmetric matrix, from a product ``S T`` with the same nonzero eigenvalues."""
     return float(np.sqrt(max(float(np.vdot(product, product.T)), 0.0)))
 
 

@@ -20,10 +20,10 @@ w is the median distance between labels. L is a sum of such parts (`dhsic.kernel
 
 Integer labels may be class codes (digits 0 to 9, people 1 to 40) or measurements (ages, scores from
 0 to 30, counts), and their values do not show which. A Gaussian kernel has little power for class
-codes, and a class kernel has little power for ages, because it treats every age as a class that is
-unrelated to the next. So such labels have both kernels (``mixed``), scaled to the same norm. This
-detects dependence of either kind, with about twice the noise. Three to five classes numbered from 0
-or 1 without a gap have only the class kernel, which loses little power if they are ordinal.
+codes, and a class kernel has little power for ages, because it treats every age as a separate
+class. Such labels therefore have both kernels (``mixed``), scaled to the same norm. This detects
+dependence of either kind, with about twice the noise. Three to five classes numbered from 0 or 1
+without a gap have only the class kernel, which loses little power if they are ordinal.
 
 In low rank, ``L = B diag(weights) B'``, no (m, m) matrix is formed. Two classes have rank 1 (JMLR
 eq. 16 and 17), n classes rank n (eq. 18 and 19), and the linear kernel on t targets rank t; these
@@ -108,12 +108,18 @@ class LabelMatrix:
 
     @property
     def centred(self) -> LabelMatrix:
-        """Copy with real targets shifted to mean 0, so that the linear kernel loses no digits."""
+        """Return a copy with real targets shifted to mean 0.
+
+        The linear kernel then loses no digits.
+        """
         return self._with(lambda part: part.centred)
 
     @property
     def linear(self) -> LabelMatrix:
-        """Copy with the linear kernel on real targets; several targets are scaled alike again."""
+        """Return a copy with the linear kernel on real targets.
+
+        Several targets are scaled alike again.
+        """
         with_linear = self._with(lambda part: part.linear)
         targets = [part for part in with_linear.parts if not isinstance(part, GivenMatrix)]
         if len(targets) < 2:
@@ -124,13 +130,16 @@ class LabelMatrix:
 
     @property
     def readings(self) -> tuple[LabelMatrix, ...]:
-        """Readings of the labels: L; for mixed labels also L of the classes, and of the numbers."""
+        """Possible readings of the labels.
+
+        The first is L. Mixed labels also have the label matrices of the classes and of the numbers.
+        """
         if len(self.parts) == 1 and isinstance(part := self.parts[0], MixedTarget):
             return self, replace(self, parts=(part.classes,)), replace(self, parts=(part.numbers,))
         return (self,)
 
     def _with(self, of: Callable[[RealTargets | MixedTarget], TargetPart]) -> LabelMatrix:
-        """Copy with every numeric target replaced by `of(target)`."""
+        """Return a copy in which every numeric target is replaced by `of(target)`."""
         parts = (
             of(part) if isinstance(part, RealTargets | MixedTarget) else part for part in self.parts
         )
@@ -205,9 +214,9 @@ def label_matrix(
         its own kernel and L is their sum, scaled alike. Targets that are all real, or coordinates
         that few samples share, are standardised and have one joint kernel.
     covariates : (m, q) array, optional
-        Real targets are replaced by their residuals from a linear regression on these. Otherwise
-        the Gaussian kernel of a target that depends on a covariate would contain the covariate
-        nonlinearly, and a projection of L could not remove it.
+        Real targets are replaced by their residuals from a linear regression on these. Otherwise,
+        if a target depends on a covariate, its Gaussian kernel would contain nonlinear functions of
+        the covariate, which a projection of L could not remove.
     p : (m,) array, optional
         Weights of the samples, which sum to 1: sizes of classes, ranks, medians and regressions are
         weighted.
@@ -253,7 +262,10 @@ def label_matrix(
 
 
 def _of_censored(y: Array, label_kernel: str, covariates: Array | None) -> LabelMatrix:
-    """Label matrix of censored times (m,): of all log-rank scores, or of the first ("linear")."""
+    """Label matrix of censored times (m,).
+
+    It contains all log-rank scores, or only the first one for "linear".
+    """
     if label_kernel not in ("auto", "linear", "gaussian"):
         raise InputError(
             f"label_kernel={label_kernel!r} does not apply to censored times; pass 'auto', or "
@@ -278,7 +290,7 @@ def _target(
     """Create the label kernel with this name for one target, `column` (m,).
 
     p (m,) are weights of the samples, if any. Q (m, q + 1) is the basis of ``[1, covariates]``, or
-    of ``sqrt(p) [1, covariates]``.
+    of ``sqrt(p) [1, covariates]`` with weights.
     """
     if kernel in (*REAL_KERNELS, ORDINAL):
         return real_targets(column[:, None], kernel, covariates, p)
@@ -289,7 +301,7 @@ def _target(
 
 
 def _columns(y: Array) -> Array:
-    """Return labels y as (m, t); InputError if empty, or if any is missing or infinite."""
+    """Return labels y as (m, t); raises InputError for missing, infinite or no labels."""
     Y = as_array(y, "y")
     if Y.dtype.kind in "cmMV":
         refuse_dtype(Y.dtype, "y")
@@ -323,7 +335,7 @@ def _columns(y: Array) -> Array:
 
 
 def _codes(values: Array) -> str:
-    """Command-line options that declare the infinite `values` to be missing."""
+    """Command-line options that declare the infinite `values` as missing."""
     infinite = values[np.isinf(values)] if values.dtype.kind == "f" else values[:0]
     return "".join(f"--na {value:g} " for value in np.unique(infinite))
 
@@ -348,7 +360,7 @@ def target_kernels(Y: Array, label_kernel: str = "auto") -> list[str]:
 
 
 def _are_two_names(column: Array) -> bool:
-    """Whether a target (m,) is booleans or text with two values, whose order does not matter."""
+    """Whether a target (m,) has two values, as booleans or text; their order does not matter."""
     return as_real(column) is None and len({*map(str, column.tolist())}) == 2
 
 
@@ -382,7 +394,10 @@ def may_be_classes(column: Array) -> bool:
 
 
 def _are_places(Y: Array, kernels: list[str]) -> bool:
-    """Whether integer targets (m, t) are coordinates on a grid: most rows are distinct."""
+    """Whether integer targets (m, t) are coordinates on a grid.
+
+    They are if most rows are distinct.
+    """
     alike = len({kernel == "multiclass" for kernel in kernels}) == 1 and "balanced" not in kernels
     if len(kernels) < 2 or Y.dtype.kind not in "iuf" or not alike or (np.floor(Y) != Y).any():
         return False
@@ -392,7 +407,8 @@ def _are_places(Y: Array, kernels: list[str]) -> bool:
 def named_classes(y: Array) -> Array:
     """Convert class codes in labels (m,) or (m, t) to text, so that they remain classes.
 
-    In a subset of the samples a class may have only one sample, and would look like a measurement.
+    In a subset of the samples a class may have only one sample. As a number, it would look like a
+    measurement.
     """
     if y.dtype.kind not in "iufO":
         return y

@@ -1,4 +1,4 @@
-r"""Kernels for which removing a feature causes a change that depends only on its pairs of levels.
+r"""Kernels that change by a function of two levels (values) if a feature is removed.
 
     ``K(S \ j) - K(S) = base o (F(x_i, x_i') + constant)``
 
@@ -29,8 +29,8 @@ from dhsic.namespace import cast, namespace_of
 class AbstractLevels(AbstractKernel):
     """Kernel scored by pairs of levels; subclasses define `factor`, `exponent` and `increment`.
 
-    A kernel that is not a product over features also defines `base`, ``decrement / (factor +
-    constant)``, and `constant`, the ratio ``decrement / base`` for two equal values.
+    A kernel that is not a product over features also defines `base`, which is ``decrement / (factor
+    + constant)``, and `constant`, which is ``decrement / base`` for two equal values.
     """
 
     scored_by = "levels"
@@ -50,9 +50,9 @@ class AbstractLevels(AbstractKernel):
 class AbstractProduct(AbstractLevels):
     """``exp(-sigma sum_j r(x_j - x'_j))``: a product over features, with a custom distance r.
 
-    Features with few distinct values are scored exactly and fast, by their levels; others need an
-    exponential for every pair of samples. Subclasses define r (`distance`), and `sums`, which add
-    it up over features.
+    Features with few distinct values are scored exactly and fast, by their levels. Other features
+    need an exponential for every pair of samples. Subclasses define r (`distance`), and `sums`,
+    which add up r over features.
     """
 
     has_bandwidth: ClassVar[bool] = True
@@ -83,7 +83,10 @@ class AbstractProduct(AbstractLevels):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """Compute ``K o (exp(sigma r) - 1)``; if ``sigma r >= 1``, the difference of kernels."""
+        """Compute ``K o (exp(sigma r) - 1)``.
+
+        If ``sigma r >= 1``, it is computed as the difference of two kernels.
+        """
         xp = namespace_of(inner)
         r = self.distance(x[:, None] - y[None, :])
         t = float(sigma) * r
@@ -110,7 +113,7 @@ class AbstractProduct(AbstractLevels):
 
 @dataclass(frozen=True)
 class AbsoluteDifferences(AbstractSums):
-    """L1 distances ``sum_j |x_ij - x_i'j|``, which take about 1 ns per pair and feature."""
+    """L1 distances ``sum_j |x_ij - x_i'j|``; they take about 1 ns per pair and feature."""
 
     def add(self, upper: Float, Z: Float) -> None:
         self._change(upper, Z, 1.0, map)
@@ -163,7 +166,7 @@ class Agreements(AbstractSums):
 
 @dataclass(frozen=True)
 class Delta(AbstractLevels):
-    """``k(x, x') = sum_j 1[x_j = x'_j]``: additive over features, so one pass ranks them all.
+    """``k(x, x') = sum_j 1[x_j = x'_j]``: additive over features, so one pass ranks all of them.
 
     Use it for categories that are coded as numbers, for example blood groups or alleles. Only
     equality of values matters, not their scale or order. The score of a feature is
@@ -196,7 +199,7 @@ class Delta(AbstractLevels):
         return -self.decrement(inner, rows, columns, x, y, sigma)
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Return a matrix of ones: the expansion of this kernel uses W itself."""
+        """Return a matrix of ones, because the expansion of this kernel uses W itself."""
         return namespace_of(inner).ones_like(inner)
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:

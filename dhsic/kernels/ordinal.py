@@ -1,12 +1,13 @@
 r"""Ordinal labels: levels with an order but without distances, and rank scores of any labels.
 
-The kernels ``ordinal`` and ``rank`` are Gaussian kernels on the normal scores of the labels,
-``a(r) = Phi^-1((r - 1/2) / m)`` for the rank r. Tied labels have the mean of the scores of their
-ranks. The scores do not depend on the values of the labels, only on their order: a logarithm, an
-outlier or a heavy tail changes nothing. The first eigenfunction of the kernel is a monotone trend,
-and further ones are other shapes.
+The kernels ``ordinal`` and ``rank`` are Gaussian kernels on the normal scores of the labels, ``a(r)
+= Phi^-1((r - 1/2) / m)`` for the rank r. Tied labels have the mean of the scores of their ranks.
+The scores depend only on the order of the labels, so logarithms, outliers or heavy tails do not
+change them. The first eigenfunction of the kernel is a monotone trend; further eigenfunctions have
+other shapes.
 
-An ordinal label whose levels have names is an array of `Level`, numbers that print as their names.
+If levels have names, an ordinal label is an array of `Level`. These are numbers that print as their
+names.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SCORE_KERNELS = (ORDINAL, RANK)
 
 
 class Level(float):
-    """A level of an ordinal label: its position among the levels, and its name.
+    """Level of an ordinal label: its position among the levels, and its name.
 
     >>> level = Level(1, "medium")
     >>> level > 0, str(level), f"{level:g}"
@@ -52,7 +53,7 @@ class Level(float):
 
 
 def levels_of(codes: Array, names: Sequence[str]) -> Array:
-    """Ordinal labels (m,) from positions among the names of the levels; "" for position -1.
+    """Ordinal labels (m,) from the positions of their levels in `names`; "" for position -1.
 
     >>> levels_of(np.array([1, -1, 0]), ["low", "high"]).tolist()
     [Level(1, 'high'), '', Level(0, 'low')]
@@ -64,7 +65,10 @@ def levels_of(codes: Array, names: Sequence[str]) -> Array:
 
 
 def as_levels(values: Array, names: Sequence[str]) -> Array:
-    """Ordinal labels (m,) from text, "" if missing; unchanged if there are no names of levels."""
+    """Ordinal labels (m,) from text; "" if missing.
+
+    The values are returned unchanged if levels have no names.
+    """
     if not names:
         return values
     positions = {name: position for position, name in enumerate(names)}
@@ -93,7 +97,7 @@ def is_ordinal(column: Array) -> bool:
 def rank_scores(values: Float, p: Float | None = None) -> Float:
     """Normal scores of the ranks of values (m,); ties have the mean of the scores of their ranks.
 
-    With weights p (m,) of the samples, which sum to 1, they are the scores of weighted mid-ranks.
+    With sample weights p (m,) that sum to 1, weighted mid-ranks are used.
 
     >>> rank_scores(np.array([3.0, 100.0, 3.0, 1.0])).round(2).tolist()
     [0.0, 1.36, 0.0, -1.36]

@@ -1,8 +1,8 @@
 r"""Radial kernels ``k(x, x') = kappa(z)``, ``z = sigma ||x - x'||^2`` (JMLR 5.1.3).
 
-Their profiles kappa are completely monotone, ``(-1)^p kappa^(p) >= 0``, which makes them kernels in
-any number of dimensions. Removing feature j decreases z by ``t = sigma (x - y)^2``, where x and y
-are the values of feature j in two samples. Taylor's series about z has only positive terms,
+Their profiles kappa are completely monotone, ``(-1)^p kappa^(p) >= 0``, so they are kernels in any
+number of dimensions. Removing feature j decreases z by ``t = sigma (x - y)^2``, where x and y are
+the values of feature j in two samples. Taylor's series about z has only positive terms,
 
     ``kappa(z - t) - kappa(z) = sum_p c_p(z) t^p``,    ``c_p = (-1)^p kappa^(p) / p!``.
 
@@ -80,8 +80,8 @@ class AbstractRadial(AbstractKernel):
     def change_of(self, z: Float, t: Float, rows: Float, columns: Float) -> Float:
         """Compute `change` for t that may exceed z because of rounding errors.
 
-        `rows` and `columns` are squared norms times sigma; a difference ``z - t`` that is small
-        relative to them counts as 0.
+        `rows` and `columns` are squared norms times sigma; if ``z - t`` is small relative to them,
+        it counts as 0.
         """
         xp = namespace_of(z)
         remaining = z - t
@@ -193,7 +193,7 @@ class Laplace(AbstractRadial):
     As for the Gaussian, sigma is the coefficient of squared distances, so all bandwidth policies
     apply: with ``sigma = 1 / (2 w^2)`` the kernel is ``exp(-||x - x'|| / w)``, and the median
     policy sets w to the median distance. Use it for data with outliers, or for dependence with
-    sharp edges: it distinguishes small distances, and large ones too.
+    sharp edges, because it distinguishes both small and large distances.
     """
 
     name: ClassVar[str] = "laplace"
@@ -245,8 +245,8 @@ class InverseDistance(AbstractRadial):
     Parameters
     ----------
     eps : float
-        Positive number. Distances below `eps` widths count as about equal. The smaller it is, the
-        more the kernel depends on the closest pairs of samples.
+        Positive number. Distances below `eps` widths count as about equal. With a smaller `eps`,
+        the kernel depends more on the closest pairs of samples.
 
     Notes
     -----
@@ -297,7 +297,7 @@ class RationalQuadratic(AbstractRadial):
     Parameters
     ----------
     alpha : float
-        Positive number. The smaller it is, the more the widths differ; for large alpha the kernel
+        Positive number. With a smaller alpha, the widths differ more; for large alpha the kernel
         approaches the Gaussian.
 
     Notes

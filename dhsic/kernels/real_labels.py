@@ -41,10 +41,10 @@ def as_real(column: Array) -> Float | None:
 def real_targets(
     Y: Array, kernel: str, covariates: Array | None, p: Float | None = None
 ) -> RealTargets:
-    """Create the joint label kernel with this name on real targets Y (m, t).
+    """Create the label kernel with this name, for all real targets Y (m, t) together.
 
     With weights p (m,) of the samples, which sum to 1, ranks, residuals and the median distance are
-    weighted; the median is over two independent draws of samples.
+    weighted. The weighted median is estimated from two independent draws of samples.
     """
     values = _numbers(Y, kernel)
     _check_numbers(values)
@@ -84,7 +84,7 @@ def _numbers(Y: Array, kernel: str) -> Float:
 
 
 def _check_numbers(values: Float) -> None:
-    """Reject targets (m, t) that are constant, or whose squares overflow."""
+    """Reject targets (m, t) that are constant or have squares that overflow."""
     largest = np.abs(values).max(axis=0)
     if largest.max() > LARGEST:
         raise InputError(
@@ -101,17 +101,17 @@ def _check_numbers(values: Float) -> None:
 
 
 def _without_order(column: Array) -> InputError:
-    """Error for ordinal labels (m,) that are text, whose order is unknown."""
+    """Error for ordinal labels (m,) that are text, because the order of their levels is unknown."""
     names = ", ".join(sorted({repr(str(name)) for name in column.tolist()})[:MOST_LISTED])
     return InputError(
-        f"label_kernel='ordinal' needs an order, and text has none (y contains {names}). Sort "
+        f"label_kernel='ordinal' needs an order, but text has no order (y contains {names}). Sort "
         "these levels from the lowest to the highest, and pass pandas.Categorical(y, "
         f"categories=[{names}], ordered=True) (CLI: --order LOWEST,...,HIGHEST)."
     )
 
 
 def _lifted(values: Float, kernel: str) -> Float:
-    """Scale targets whose squares would underflow to a range of about 1, by a power of two."""
+    """Scale targets with squares that would underflow to a range of about 1, by a power of two."""
     ranges = np.ptp(values, axis=0)
     exponents = np.where(ranges < 1 / LARGEST, -np.frexp(ranges)[1], 0)
     if not exponents.any():
@@ -137,8 +137,8 @@ def _residuals(values: Float, covariates: Array, p: Float | None) -> Float:
     lost = remainder.std(axis=0) <= EXPLAINED * centred.std(axis=0)
     if lost.any():
         raise InputError(
-            f"The covariates explain target {int(np.argmax(lost))} completely, so nothing is left "
-            "to select for. Leave out the covariate that determines it."
+            f"The covariates explain target {int(np.argmax(lost))} completely, so there is "
+            "nothing left to predict. Leave out the covariate that determines the target."
         )
     shares = np.square(remainder.std(axis=0) / centred.std(axis=0))
     t, m = int(np.argmin(shares)), len(values)

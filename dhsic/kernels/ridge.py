@@ -1,8 +1,8 @@
 r"""Ridge regression as a kernel: ``Kbar = K (K + lambda I)^-1`` (JMLR 6.6, after eq. 29).
 
-The residual of ridge regression of y on the features is ``J = y'y - y' Kbar y``, so features are
-selected for regression by HSIC with Kbar and ``L = y y'``, or with any other kernel on the labels.
-With ``M = K + lambda I``, ``Kbar = I - lambda M^-1``: every entry depends on all of K.
+The residual of ridge regression of y on the features is ``J = y'y - y' Kbar y``, so HSIC with Kbar
+and ``L = y y'`` selects features for regression. Other label kernels can be used too. With ``M = K
++ lambda I``, ``Kbar = I - lambda M^-1``: every entry depends on all of K.
 """
 
 from __future__ import annotations
@@ -51,11 +51,12 @@ class Resolvent:
 
 
 class AbstractMatrixFunction(AbstractKernel):
-    """Kernel whose matrix is a function of the complete matrix K of another kernel, `inside`.
+    """Kernel with a matrix that is a function of the complete matrix K of another kernel.
 
-    Lambda is `penalty` times the mean of the diagonal of K in the round, because K increases with
-    the number of features. For standardised data and the linear kernel this mean is the number of
-    surviving features. Like sigma, lambda is constant within a round.
+    The other kernel is `inside`. Lambda is `penalty` times the mean of the diagonal of K in the
+    round, because K increases with the number of features. For standardised data and the linear
+    kernel this mean is the number of surviving features. Like sigma, lambda is constant within a
+    round.
     """
 
     scored_by = "matrix"
@@ -65,7 +66,7 @@ class AbstractMatrixFunction(AbstractKernel):
     @property
     @abstractmethod
     def inside(self) -> AbstractKernel:
-        """Kernel whose matrix is K."""
+        """Kernel of the matrix K."""
 
     @property
     def updates(self) -> bool:
@@ -102,7 +103,7 @@ class AbstractMatrixFunction(AbstractKernel):
 
 @dataclass(frozen=True)
 class Ridge(AbstractMatrixFunction):
-    """Linear ridge regression, ``XX' (XX' + lambda I)^-1``: features are scored given the others.
+    """Linear ridge regression, ``XX' (XX' + lambda I)^-1``, which scores features jointly.
 
     Scores are exact, from two quadratic forms per feature. Use it to select features for linear
     regression: unlike the linear kernel, it does not select redundant copies of a feature.

@@ -1,8 +1,8 @@
 r"""Risk sets of censored times, the Cox model without features, and log-rank scores.
 
-A censored time is the time of an event, or the time until which none was observed. A sample with
-entry time ``v_i`` and time ``t_i`` is *at risk* at t if ``v_i < t <= t_i``. With distinct event
-times ``t_1 < ... < t_K``, of which the k-th has ``d_k`` events and ``n_k`` samples at risk, the
+A censored time is the time of an event, or the time up to which no event was observed. A sample
+with entry time ``v_i`` and time ``t_i`` is *at risk* at t if ``v_i < t <= t_i``. With distinct
+event times ``t_1 < ... < t_K``, with ``d_k`` events and ``n_k`` samples at risk at ``t_k``, the
 log-rank score of a sample with a weight function w is
 
     ``s_i = delta_i w(t_i) - exp(eta_i) sum_{k: v_i < t_k <= t_i} w(t_k) d_k / S0_k``,
@@ -41,7 +41,7 @@ def is_censored(y: Array) -> bool:
 
 
 def check_events(y: Array) -> None:
-    """Refuse censored times y (m,) of which none is an event."""
+    """Reject censored times y (m,) without any event."""
     if not y["event"].any():
         raise InputError(
             f"None of {len(y)} samples has an event, so times cannot be compared. Check how events "
@@ -78,14 +78,14 @@ class RiskSets:
 
     @staticmethod
     def of(y: Array) -> RiskSets:
-        """Compute the risk sets of censored times y (m,), at least one of which is an event."""
+        """Compute the risk sets of censored times y (m,), which include at least one event."""
         times, deaths = np.unique(y["time"][y["event"]], return_counts=True)
         first = np.searchsorted(times, y["entry"], side="right")
         last = np.searchsorted(times, y["time"], side="right")
         return RiskSets(y["event"], deaths.astype(np.float64), first, last)
 
     def sums(self, values: Float) -> Float:
-        """Sums of values (m,) over the samples at risk at each event time, (K,)."""
+        """Sums of values (m,) over the samples at risk, for each event time: (K,)."""
         K = self.deaths.size
         leaving = np.bincount(self.last, values, minlength=K + 1)
         entering = np.bincount(self.first, values, minlength=K + 1)
@@ -93,9 +93,9 @@ class RiskSets:
         return np.asarray(difference[1:])
 
     def cumulated(self, increments: Float) -> Float:
-        """Sums of increments (K, ...) over the event times at which a sample is at risk, (m, ...).
+        """Sums of increments (K, ...) over the event times at which a sample is at risk: (m, ...).
 
-        Increments of the cumulative hazard are an example.
+        The increments may be steps of the cumulative hazard, for example.
         """
         nothing = np.zeros((1, *increments.shape[1:]))
         upto = np.concatenate([nothing, np.cumsum(increments, axis=0)])
@@ -111,7 +111,7 @@ class RiskSets:
 
     @property
     def event_ranks(self) -> Float:
-        """Fraction of all events before each event time, (K,); half of the tied events count."""
+        """Fraction of events before each event time, (K,), with half of the tied events."""
         return np.asarray((np.cumsum(self.deaths) - self.deaths / 2) / self.deaths.sum())
 
 
@@ -170,9 +170,9 @@ class NullModel:
 def concordance(y: Array, risk: Float) -> float:
     """Harrell's concordance: fraction of comparable pairs with more risk for the earlier event.
 
-    A pair is comparable if the earlier time is an event, and the other sample was at risk then;
-    of equal times, an event comes before a censored time. Pairs of equal risk count one half. NaN
-    if no pair is comparable.
+    A pair is comparable if the earlier time is an event, and the other sample was at risk at this
+    time. If times are equal, an event comes before a censored time. Pairs of equal risk count one
+    half. NaN if no pair is comparable.
 
     Parameters
     ----------

@@ -1,21 +1,21 @@
 r"""Variance of products of features with log-rank scores, from their variance within risk sets.
 
-Permutations of the scores assume that samples are exchangeable. They are not if censoring follows a
-covariate, because the samples at risk then change over time in more than their number. The product
-``x'R b`` of a feature x with scores b of weights w (R projects out the covariates, orthonormal
-basis Q) is a martingale, and given the covariates its variance is estimated, as in the log-rank
-test and the score test of a Cox model, by
+Permutations of the scores assume that samples are exchangeable. They are not exchangeable if
+censoring depends on a covariate, because the composition of the samples at risk then changes over
+time. The product ``x'R b`` of a feature x with scores b of weights w (R projects out the
+covariates, orthonormal basis Q) is a martingale, and given the covariates its variance is
+estimated, as in the log-rank test and the score test of a Cox model, by
 
     ``V(x) = sum_k d_k w_k^2 Var_k(R x) - a' I^-1 a``,  ``a = sum_k d_k w_k Cov_k(R x, Z)``,
 
 where ``Var_k`` and ``Cov_k`` are over the samples at risk at the k-th event time, weighted by
 ``exp(eta)``, and I is the information on the coefficients of the covariates Z, which are estimated.
-With d_k tied events of n_k samples at risk, ``d_k (n_k - d_k) / (n_k - 1)`` takes the place of d_k,
-as in the log-rank test. Under permutations the variance is proportional to ``x'R x``. The quotient
-of the two is the *variance ratio* of the feature, scaled so that it is 1 on average over random
-features. Products are divided by its root (`dhsic.criteria.label_covariance`). Where censoring does
-not depend on a feature, permutations are exact and the ratio only adds noise, so ratios that differ
-from 1 by no more than chance are 1.
+With d_k tied events of n_k samples at risk, ``d_k (n_k - d_k) / (n_k - 1)`` replaces d_k, as in the
+log-rank test. Under permutations the variance is proportional to ``x'R x``. The quotient of the two
+is the *variance ratio* of the feature, scaled so that it is 1 on average over random features.
+Products are divided by its root (`dhsic.criteria.label_covariance`). If censoring does not depend
+on a feature, permutations are exact and the ratio only adds noise. Ratios that differ from 1 by no
+more than chance are therefore set to 1.
 
 The means of features within risk sets change slowly from event to event; they are computed at up to
 `GROUPS` event times, which represent groups with equal numbers of events.
@@ -71,7 +71,7 @@ class RiskSetVariance(AbstractProductVariance):
     def of(y: Array, eta: Float, weights: Float, Q: Float) -> RiskSetVariance:
         """Compute the coefficients for censored times y (m,) and weights (K, S) of the directions.
 
-        `eta` (m,) is the linear predictor of the covariates, of which Q (m, q) is a basis.
+        `eta` (m,) is the linear predictor of the covariates. Q (m, q) is a basis of the covariates.
         """
         risk, relative = RiskSets.of(y), np.exp(eta)
         n, sums = risk.sums(np.ones(len(y))), risk.sums(relative)
@@ -119,9 +119,10 @@ class RiskSetVariance(AbstractProductVariance):
 
     @property
     def hazards(self) -> Float:
-        """Weights of the squares in the first direction, relative to their mean, minus 1, (m, 1).
+        """Relative weights of squares in the first direction, minus 1: (m, 1).
 
-        For the log-rank test they are expected numbers of events of the samples.
+        Weights are divided by their mean. For the log-rank test the weights are the expected
+        numbers of events of the samples.
         """
         own = self.of_squares[:, :1]
         return np.asarray(own / own.mean() - 1.0)
@@ -147,15 +148,16 @@ class RiskSetVariance(AbstractProductVariance):
 
 
 def _covariates(Q: Float) -> Float:
-    """Independent covariates (m, q - 1) of mean 0 that Q spans together with the constant."""
+    """Covariates (m, q - 1) with mean 0 that, together with the constant, span Q."""
     U, singular, _ = np.linalg.svd(Q - Q.mean(axis=0), full_matrices=False)
     return np.asarray(U[:, singular > 1e-6])
 
 
 def _grouped(deaths: Float) -> tuple[Array, Array]:
-    """Group K event times by equal numbers of events; return the group of each, (K,).
+    """Group K event times into groups with equal numbers of events.
 
-    Also returns the number of the event time in the middle of each group.
+    Returns the group of each event time, (K,), and for each group the number of the event time in
+    its middle.
     """
     ranks = (np.cumsum(deaths) - deaths / 2) / deaths.sum()
     if deaths.size <= GROUPS:
@@ -169,7 +171,7 @@ def _grouped(deaths: Float) -> tuple[Array, Array]:
 def _slopes(
     risk: RiskSets, deaths: Float, relative: Float, weights: Float, sums: Float, Z: Float
 ) -> Float:
-    """Coefficients (m, S q) of a feature in its covariances with the covariates Z (m, q)."""
+    """Coefficients (m, S q) that give the covariances of a feature with the covariates Z (m, q)."""
     (m, q), S = Z.shape, weights.shape[1]
     if not q:
         return np.zeros((m, S))

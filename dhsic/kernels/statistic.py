@@ -1,9 +1,9 @@
 """The statistic of the kernels on vectors: a sum over features, usually of inner products.
 
-``G = sum_j x_j x_j'`` is accumulated block by block in float64. Only one triangle is computed, with
-half the flops of a product, and removed features are subtracted. Matrices derived from it are
-symmetric too, so they are computed tile by tile over one triangle, each tile small enough for the
-CPU cache.
+``G = sum_j x_j x_j'`` is accumulated block by block in float64. Only one triangle is computed,
+which takes half the operations of a product. Removed features are subtracted. Matrices derived from
+G are symmetric too. They are computed tile by tile over one triangle; each tile is small enough for
+the CPU cache.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def zero_upper(m: int) -> Float:
 
 
 def packed(upper: Float) -> Float:
-    """Pack the upper triangle column by column, (m (m + 1) / 2,): half the bytes to send."""
+    """Pack the upper triangle column by column, (m (m + 1) / 2,), to halve the bytes to send."""
     return np.concatenate([upper[: i + 1, i] for i in range(len(upper))])
 
 
@@ -48,7 +48,7 @@ def add_packed(upper: Float, triangle: Float) -> None:
 
 
 class AbstractSums(ABC):
-    """Sum over features that a kernel needs for every pair of samples; it must be picklable.
+    """Sum over features that a kernel needs for every pair of samples; it can be pickled.
 
     Kernels that are not functions of inner products define their own. The sum is accumulated once
     and removed features are subtracted, while sigma changes from round to round. So its terms must
@@ -78,7 +78,7 @@ class InnerProducts(AbstractSums):
 
 
 def in_strips(m: int, each: Each, change: Callable[[slice], object]) -> None:
-    """Call `change` on slices of m columns, of at most `STRIP` columns each."""
+    """Call `change` on slices of the m columns, with at most `STRIP` columns each."""
     for _ in each(change, slices(m, STRIP)[::-1]):  # the longest columns first
         pass
 

@@ -49,7 +49,7 @@ METHODS: Mapping[str, tuple[type[Any], Mapping[str, Any]]] = {
 
 
 def parameters_of(method: str) -> list[str]:
-    """Names of the parameters of a method, except the number of features to select."""
+    """Names of the parameters of a method, without the number of features to select."""
     if method not in METHODS:
         raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
     kind, fixed = METHODS[method]

@@ -1,4 +1,7 @@
-"""BAHSIC: backward elimination by Algorithm 1; LinearHSIC: the linear kernel in one pass."""
+"""Methods BAHSIC and LinearHSIC.
+
+BAHSIC is backward elimination by Algorithm 1. LinearHSIC ranks by the linear kernel in one pass.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ class BAHSIC(AbstractElimination):
             )
 
     def _check_balance(self, run: SelectionRun) -> None:
-        """Reject ``balance=True`` if the data are one matrix, or without the joint re-ranking."""
+        """Reject ``balance=True`` for data of a single matrix, or without the joint re-ranking."""
         if run.feature_blocks is None:
             raise InputError(
                 "balance=True gives several matrices the same weight, but the features of X are "
@@ -119,7 +122,7 @@ class BAHSIC(AbstractElimination):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearHSIC(BAHSIC):
-    """Ranking by the linear kernel's HSIC in one pass; parameters as in `dhsic.LinearHSIC`."""
+    """Ranking by HSIC with the linear kernel in one pass; parameters as in `dhsic.LinearHSIC`."""
 
     _draws = False
     scans_pairs = False

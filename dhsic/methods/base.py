@@ -1,7 +1,8 @@
 """Base class of all methods: parameters, their validation, and steps that methods share.
 
-A method is one class, its selector. `Request` combines it with the data; `SelectionRun`, which does
-the steps that all methods share, calls its `check_samples`, `memory_estimate`, `labels` and `rank`.
+A method is one class, its selector. `Request` combines it with the data; `SelectionRun` executes
+the steps that all methods share, and calls `check_samples`, `memory_estimate`, `labels` and `rank`
+of the method.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ Standardize = bool | str
 
 
 class MethodFirst:
-    """Descriptor of a selector's signature: first parameters of its method, then shared ones."""
+    """Descriptor for the signature of a selector.
+
+    The parameters of its method come first, then the parameters that all methods share.
+    """
 
     def __get__(self, _: object, selector: type[Selector]) -> Signature:
         parameters = dict(signature(selector.__init__).parameters)
@@ -59,9 +63,9 @@ class MethodFirst:
 class Selector(Method, metaclass=RenamingMeta):
     """Base class of all methods.
 
-    A method declares its parameters as dataclass fields, which make its ``__init__``; a field with
-    ``init=False`` is fixed. `_parameter_constraints` validates single parameters; `_check_together`
-    rejects combinations.
+    A method declares its parameters as dataclass fields, from which ``__init__`` is generated; a
+    field with ``init=False`` is fixed. `_parameter_constraints` validates single parameters;
+    `_check_together` rejects combinations.
     """
 
     __signature__: ClassVar[Any] = MethodFirst()
@@ -129,14 +133,14 @@ class Selector(Method, metaclass=RenamingMeta):
         return self
 
     def open_data(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
-        """Open X as a source; `options` are those of `dhsic.open_source`."""
+        """Open X as a source; `options` are the options of `dhsic.open_source`."""
         source = open_source(X, sample_dim=sample_dim, **options)
         source.check_names()
         release_pages()
         return source
 
     def check(self) -> None:
-        """Reject invalid parameters; `InputError.parameter` names an invalid single parameter."""
+        """Reject invalid parameters; `InputError.parameter` names a single invalid parameter."""
         for name, value in self.get_params(deep=False).items():
             try:
                 if name in self._parameter_constraints:
@@ -164,11 +168,12 @@ class Selector(Method, metaclass=RenamingMeta):
         )
 
     def _check_together(self) -> None:
-        """Reject combinations of parameters that are valid one by one."""
+        """Reject combinations of parameters that are not allowed, although each is valid."""
 
     def identity(self) -> dict[str, Any]:
-        """Plain values that are equal for two runs on the same data if these are the same run.
+        """Plain values that identify the run.
 
+        For two runs on the same data they are equal if and only if the runs are the same.
         Parameters have their original names, so that old checkpoints remain readable.
         """
         parameters = {
@@ -189,11 +194,11 @@ class Selector(Method, metaclass=RenamingMeta):
         return {"method": self._method, **plain, "seed": self._seed}
 
     def scales(self, values: ValueKind) -> Scale:
-        """Scaling of features for a kind of values."""
+        """Scaling of features for values of a given kind."""
         return scales(self.standardize, values, alone=self._alone)
 
     def check_samples(self, run: SelectionRun) -> None:
-        """Reject too few samples for the method, and options that do not suit their number."""
+        """Reject too few samples, and options that do not suit the number of samples."""
 
     def check_blocks(self, options: str) -> None:
         """Reject blocks of samples (`options`) if the method has no p-values for them."""
@@ -234,10 +239,10 @@ Selector._aside = {of.name for of in fields(Selector)} - {"standardize", "missin
 def scales(asked: Standardize, values: ValueKind, *, alone: bool = False) -> Scale:
     """Scaling of features: as requested, or by the kind of values.
 
-    At unit standard deviation, a variant with three carriers weighs as much as a common one, and
-    its few large values dominate a kernel of all features. Dosages therefore keep their scale, and
-    other features with mostly one value are scaled by `PRESENCE`, unless every feature is judged
-    `alone`.
+    If all variants had unit standard deviation, a variant with three carriers would have the same
+    weight as a common one, and its few large values would dominate a kernel of all features.
+    Dosages therefore keep their scale, and other features with mostly one value are scaled by
+    `PRESENCE`, unless every feature is tested `alone`.
     """
     if not isinstance(asked, str):
         return bool(asked)

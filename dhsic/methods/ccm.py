@@ -1,11 +1,10 @@
 r"""CCM: conditional covariance minimisation (Chen et al. 2017).
 
-CCM minimises the part of the labels that kernel ridge regression on all weighted features leaves
-unexplained, so it finds interactions with fewer samples than HSIC needs. Every step takes two
-passes over the features and a decomposition of the kernel matrix, ``m^2 d + m^3`` operations, or
-``m D d + m D^2`` with D random features. The objective has many local minima: with hundreds of
-irrelevant features and a hundred samples, descent stops in one of them, so BAHSIC should be run
-first.
+CCM minimises the unexplained part of the labels in kernel ridge regression on all weighted
+features. It finds interactions with fewer samples than HSIC. Every step takes two passes over the
+features and a decomposition of the kernel matrix, ``m^2 d + m^3`` operations, or ``m D d + m D^2``
+with D random features. The objective has many local minima: with hundreds of irrelevant features
+and a hundred samples, descent stops in one of them, so BAHSIC should be run first.
 
 The objective, as a function of the feature weights w, is the trace of the conditional covariance
 operator (CCM eq. 13 to 20),
@@ -24,8 +23,8 @@ Without the inverse (eq. 19), the objective is minimised over a matrix alpha as 
 For a given w the best alpha is ``M^-1 Y - M^-2 Y / (2 lambda_2)`` with ``M = G_w + n eps I``. It is
 computed by solving two systems with conjugate gradients, from products with G_w, which take no pass
 over the features. So descent is in w alone (variable projection; Golub and Pereyra, 1973). At that
-alpha the objective is ``Q(w) - tr Y' M^-2 Y / (4 lambda_2)``. It decreases as more of Y is
-explained if ``lambda_2 > 1 / (2 n eps)``; otherwise it may increase.
+alpha the objective is ``Q(w) - tr Y' M^-2 Y / (4 lambda_2)``. If ``lambda_2 > 1 / (2 n eps)``, it
+decreases when more of Y is explained; otherwise it may increase.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ REACH = 0.5
 
 @dataclass(frozen=True)
 class AbstractConditional(ABC):
-    """Objective of CCM in one of its forms, see the module docstring for the symbols."""
+    """Objective of CCM in one of its forms; the module docstring defines the symbols."""
 
     centring: Centring  # from weights to G_w
     Y: Float  # (m, k), centred
@@ -113,7 +112,7 @@ class AbstractConditional(ABC):
 
 @dataclass(frozen=True)
 class WithInverse(AbstractConditional):
-    """Objective Q(w) with the inverse, eq. 14 and 17; with Fourier features eq. 20.
+    """Objective Q(w) with the inverse, eq. 14 and 17, or eq. 20 with Fourier features.
 
     Eq. 20 as printed is scaled by ``n eps`` and lacks the constant ``tr Y'Y``. Here it is neither
     scaled nor shifted. The minima are the same, and lambda_1 of eq. 18 has the same meaning with
@@ -121,7 +120,10 @@ class WithInverse(AbstractConditional):
     """
 
     def solved(self, G: AbstractCentred) -> tuple[float, Float, Float]:
-        """Value ``Q = <Y, Z>``, and -Z and Z of its derivative ``-<Z, dG_w Z>``."""
+        """Return the value ``Q = <Y, Z>``, and the matrices -Z and Z of its derivative.
+
+        The derivative is ``-<Z, dG_w Z>``.
+        """
         Z = G.solve(self.Y, self.ridge)
         return float(np.vdot(self.Y, Z)), -Z, Z
 
@@ -133,9 +135,9 @@ class WithoutInverse(AbstractConditional):
     strictness: float  # lambda_2
 
     def solved(self, G: AbstractCentred) -> tuple[float, Float, Float]:
-        """Value, and ``2 lambda_2 R`` and alpha of its derivative ``<2 lambda_2 R, dG_w alpha>``.
+        """Return the value, and the matrices ``2 lambda_2 R`` and alpha of its derivative.
 
-        The derivative is that at a fixed alpha; for R see `_best`.
+        The derivative is ``<2 lambda_2 R, dG_w alpha>`` at fixed alpha. `_best` defines R.
         """
         alpha, R = self._best(G)
         value = float(np.vdot(alpha, self.Y) + self.strictness * np.vdot(R, R))
@@ -187,7 +189,7 @@ class Minimisation(AbstractWeighting):
             self._compact(after.w)
 
     def potential(self, w: Float) -> Float:
-        """Decrease of the objective per unit of weight, (n,)."""
+        """Decrease of the objective per unit of each weight, (n,)."""
         self._compact(w)
         return -self.objective.slopes(w)
 
@@ -232,7 +234,7 @@ class CCM(DescentSelector):
     lambda_2: float = 100.0
 
     def labels(self, run: SelectionRun) -> LabelMatrix:
-        """Label matrix: by the kernels of the paper with "auto", else by the label kernel."""
+        """Label matrix: with "auto" by the kernels of the paper, otherwise by the label kernel."""
         labels = super().labels(run)
         assert labels is not None, "y was given"
         if self.label_kernel != "auto":
@@ -269,14 +271,14 @@ class CCM(DescentSelector):
             return WithInverse(self.centring(data), Y, ridge)
         if 2 * self.lambda_2 * ridge <= 1:
             warn(
-                f"lambda_2={self.lambda_2:g} is at most 1 / (2 n epsilon) = {0.5 / ridge:.3g}: "
-                "eq. 19 then may prefer weights that explain less of the labels. Pass a larger "
-                "lambda_2, or inverse='exact'.",
+                f"lambda_2={self.lambda_2:g} is at most 1 / (2 n epsilon) = {0.5 / ridge:.3g}. "
+                "With such a small value, eq. 19 may prefer weights that explain less of the "
+                "labels. Pass a larger lambda_2, or inverse='exact'.",
             )
         return WithoutInverse(self.centring(data), Y, ridge, self.lambda_2)
 
     def centring(self, data: WeightedSource) -> Centring:
-        """Function from weights w to the kernel matrix G_w, with the bandwidth of CCM 6.1."""
+        """Function from weights w to the kernel matrix G_w, with the bandwidth rule of CCM 6.1."""
         is_median = isinstance(width_of(self.bandwidth), Median)
         sigma = sigma_of(data, self.bandwidth) * (2 if is_median else 1)
         if self.approximation is None:
@@ -307,9 +309,9 @@ def centred_targets(labels: LabelMatrix, covariates: Array | None) -> Float:
 
 
 def _linear(part: LabelPart) -> LabelPart:
-    """Convert labels to those of CCM: eq. 9 for classes, eq. 8 for standardised real values.
+    """Convert labels to the labels of CCM: eq. 9 for classes, eq. 8 for standardised real values.
 
-    Mixed labels become both.
+    Mixed labels become both, classes and numbers.
     """
     if isinstance(part, ClassTarget):
         return ClassTarget.of(part.codes, "delta")
@@ -317,7 +319,7 @@ def _linear(part: LabelPart) -> LabelPart:
         classes = ClassTarget.of(part.classes.codes, "delta")
         numbers = RealTargets(_standardised(part.numbers.values), None)
         return MixedTarget.of(classes, numbers, mean_direction(len(part.classes.codes)))
-    assert isinstance(part, RealTargets), "no label kernel but a given matrix has another form"
+    assert isinstance(part, RealTargets), "only a precomputed matrix has another form"
     return RealTargets(_standardised(part.values), None)
 
 

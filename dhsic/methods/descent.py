@@ -66,7 +66,7 @@ def width_of(bandwidth: object) -> AbstractBandwidth:
 
 
 def sigma_of(data: WeightedSource, bandwidth: object) -> float:
-    """Sigma of ``exp(-sigma ||x - x'||^2)`` for features of weight 1, by a bandwidth policy."""
+    """Sigma of ``exp(-sigma ||x - x'||^2)`` at weights of 1, by a bandwidth policy."""
     width = width_of(bandwidth)
     needed = data.sample_statistic() if isinstance(width, Median) else Statistic.of(np.eye(1))
     return width(DistanceStats(Gaussian(), None, needed), data.features.size)
@@ -95,7 +95,10 @@ class DescentSelector(Selector):
     def _weighting(
         self, run: SelectionRun, data: WeightedSource, labels: LabelMatrix
     ) -> tuple[AbstractWeighting, Float]:
-        """Create the objective with its descent on data of known scaling, and starting weights."""
+        """Create the objective with its descent, and starting weights.
+
+        The scaling of the data must be known.
+        """
 
     @abstractmethod
     def _sizes(self) -> tuple[int, int]:
@@ -178,7 +181,10 @@ class DescentSelector(Selector):
 
 
 def _order(features: Any, at: WeightState, done: SelectionState, potential: Float) -> Order:
-    """Order features by weight; those of equal weight (mostly 0) by potential, then by position."""
+    """Order features by weight.
+
+    Features of equal weight (mostly 0) are ordered by potential, then by position.
+    """
     best_first = np.lexsort((features, -potential[features], -at.w))
     worst_first = best_first[::-1]
     return Order(

@@ -1,4 +1,4 @@
-"""FOHSIC: forward selection, rounds of Algorithm 2 until enough features are chosen."""
+"""FOHSIC: forward selection by Algorithm 2, until enough features are chosen."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class FOHSIC(KernelSelector[SourceForward]):
         if run.groups is not None and self.strategy != "forward":
             raise InputError(
                 f"strategy={self.strategy!r} removes single features, so it does not support "
-                "groups; leave it out."
+                "groups. Leave strategy= out, or the groups."
             )
 
     def engines(self, run: SelectionRun, solver: str) -> EnginePlan:
@@ -85,7 +85,7 @@ class FOHSIC(KernelSelector[SourceForward]):
     ) -> SourceForward:
         """Create HSIC(sigma, S + {j}) of the selected features S and each candidate j.
 
-        It is computed from the full kernel matrix or in low rank; `budget` as in `rank`.
+        HSIC is computed from the full kernel matrix or in low rank. `budget` is as in `rank`.
         """
         choices, data, candidates = self._parts(run, budget)
         if self.engines(run, self.solver).is_low_rank:
@@ -118,9 +118,9 @@ class FOHSIC(KernelSelector[SourceForward]):
         errors = [float(record.get("cut_error", 0.0)) for record in state.history[:-1]]
         if errors and sum(errors) > DOUBTFUL * len(errors):
             warn(
-                "The low-rank approximation is estimated to have chosen another feature than the "
-                f"exact method in {np.mean(errors):.0%} of the rounds (round_cut_error in the "
-                "result). Pass solver='exact' if there is enough memory.",
+                "By estimate, the low-rank approximation chose another feature than the exact "
+                f"method in {np.mean(errors):.0%} of the rounds (round_cut_error in the result). "
+                "Pass solver='exact' if there is enough memory.",
             )
 
     def _n_wanted(self, run: SelectionRun) -> int:
@@ -158,8 +158,8 @@ class FOHSIC(KernelSelector[SourceForward]):
             )
         if self.strategy != "forward" or self.label_kernel == SELF:
             raise InputError(
-                "solver='lowrank' needs strategy='forward' and labels (not label_kernel='self'); "
-                "leave it out."
+                "solver='lowrank' needs strategy='forward' and labels (not label_kernel='self'). "
+                "Leave solver= out."
             )
 
     def described(self) -> str:

@@ -1,7 +1,8 @@
 """Base classes of selectors that score sets of features by a kernel, forward and backward.
 
 The label weights W (m, m) are computed from the labels, and a pass over the data determines the
-scaling of the features. Rounds follow, each saved in the checkpoint; a subclass defines the rounds.
+scaling of the features. Then the rounds follow, which a subclass defines. Each round is saved in
+the checkpoint.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ class KernelSelector(Selector, Generic[D]):
 
     @abstractmethod
     def _dependence(self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None) -> D:
-        """Create the function HSIC(sigma, S) of a set of features S; `budget` as in `rank`."""
+        """Create the function HSIC(sigma, S) of a feature set S; `budget` is as in `rank`."""
 
     @abstractmethod
     def _ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
@@ -163,7 +164,7 @@ class KernelSelector(Selector, Generic[D]):
 
     @property
     def _always_again(self) -> bool:
-        """Whether the ridge order is used even if it explains the labels less (``rerank=True``)."""
+        """Whether ``rerank=True``: the ridge order is used even if it explains the labels worse."""
         return not isinstance(self.rerank, str) and bool(self.rerank)
 
     def again_from(self, run: SelectionRun) -> int:
@@ -180,7 +181,7 @@ class KernelSelector(Selector, Generic[D]):
         return most if run.table is None else most * run.n_candidates // run.source.n_features
 
     def tests_features(self, run: SelectionRun) -> bool:
-        """Whether every feature is also tested alone, and missed features move to the front."""
+        """Whether every feature is also tested alone, so that missed features move to the front."""
         is_wanted = not self._always_again and self.again_from(run) > 0
         return is_wanted and run.n_samples <= MOST_TESTED
 
@@ -189,7 +190,7 @@ class KernelSelector(Selector, Generic[D]):
     ) -> RerankingTarget | None:
         """Labels for the joint re-ranking of the last features; None without re-ranking.
 
-        They are determined before any feature is eliminated.
+        It is decided before elimination whether the labels are classes or numbers.
         """
         if not self.again_from(run) or labels is None or data.alive.size < 2:
             return None
@@ -202,7 +203,10 @@ class KernelSelector(Selector, Generic[D]):
         state: Any,
         target: RerankingTarget | None,
     ) -> Reranking | None:
-        """Inputs of the re-ranking, read once few enough features remain; None before that."""
+        """Inputs of the joint re-ranking; None until few enough features remain.
+
+        They are read only once.
+        """
         most = self.again_from(run)
         if state.survivors.size > most or target is None:
             return None
@@ -228,7 +232,8 @@ class KernelSelector(Selector, Generic[D]):
     ) -> MarginalTest | str | None:
         """Test every feature alone before any is eliminated.
 
-        Returns the test; a message if no test is possible; or None if the method requests none.
+        Returns the test, or a message if the test is not possible. The result is None if the method
+        does not request the test.
         """
         if run.sample_weight is not None and isinstance(self.rerank, str):
             return WITH_WEIGHTS
@@ -244,7 +249,7 @@ class KernelSelector(Selector, Generic[D]):
 
     @abstractmethod
     def _check_rounds(self, kernel: AbstractKernel) -> None:
-        """Reject parameters that the rounds of the method do not support."""
+        """Reject parameters that are not supported in the rounds of the method."""
 
     def _check_together(self) -> None:
         check_bandwidth(self.kernel, self.bandwidth)
@@ -289,7 +294,9 @@ class KernelSelector(Selector, Generic[D]):
             is_candidate[dependence.candidates] = True
             order = again.ranked(order, ~is_candidate)
             if isinstance(marginal, MarginalTest) and run.blocks is None and run.table is None:
-                assert run.later is not None, "a run that is ranked has it"
+                assert run.later is not None, (
+                    "a reader for later passes exists once features are ranked"
+                )
                 samples, data = (
                     compared_samples(run.n_samples, self._seed),
                     run.later.with_scaling(scaling),
@@ -323,8 +330,8 @@ class KernelSelector(Selector, Generic[D]):
             )
         if self.solver == "lowrank":
             raise InputError(
-                "solver='lowrank' scores single features, so it does not support groups; leave "
-                "it out."
+                "solver='lowrank' scores single features, so it does not support groups. Leave "
+                "solver= out, or the groups."
             )
 
     def memory_estimate(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
@@ -341,7 +348,10 @@ class KernelSelector(Selector, Generic[D]):
             tasks = max(tasks, tested, front_bytes(d, m))
 
         def fitted(reserved: int) -> tuple[MemoryEstimate, int | None]:
-            """Estimate of the rounds and cache size, which leave `reserved` bytes of the limit."""
+            """Estimate the memory of the rounds, and the size of the feature cache.
+
+            `reserved` bytes of the memory limit are left for other steps.
+            """
             limit = MemoryEstimate(resident_bytes()).allowed(self.memory_limit) - reserved
             return plan.memory(run.source, run.runtime, self._kernel, m, limit)
 
@@ -353,7 +363,7 @@ class KernelSelector(Selector, Generic[D]):
     def _parts(
         self, run: SelectionRun, budget: int | None
     ) -> tuple[Choices, AbstractReader, AbstractCandidates]:
-        """Settings of a run that all rounds share, reader of its features, and its candidates."""
+        """Settings that all rounds of a run share, a reader of its features, and its candidates."""
         choices = Choices(
             self._kernel,
             resolve_bandwidth(self.bandwidth),
@@ -372,7 +382,7 @@ class KernelSelector(Selector, Generic[D]):
 
 
 def _with_marginal(order: Order, marginal: MarginalTest | str) -> Order:
-    """Add the columns of the marginal test to the order, or the message why there is no test."""
+    """Add the columns of the marginal test, or the reason why there is no test, to the order."""
     if isinstance(marginal, str):
         return order.at(slice(None), {"marginal_test_skipped": marginal})
     columns = marginal.columns()
@@ -381,7 +391,7 @@ def _with_marginal(order: Order, marginal: MarginalTest | str) -> Order:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AbstractElimination(KernelSelector[SourceDependence]):
-    """Base class of selectors by Algorithm 1, whose rounds end when no feature is left."""
+    """Base class of selectors by Algorithm 1; their rounds end when no feature is left."""
 
     #: Description of the scores, if they are not decreases of HSIC.
     _meaning: ClassVar[str] = ""
@@ -410,7 +420,7 @@ class AbstractElimination(KernelSelector[SourceDependence]):
             return
         many = run.n_samples > MOST_SAMPLES
         why = (
-            "with this many samples, the rank cannot be increased"
+            "the rank cannot be increased with this many samples"
             if many
             else "the error was larger than predicted"
         )

@@ -79,13 +79,13 @@ class OnePass(Selector):
         if self.resolved().tells_more and self.control is not None:
             raise InputError(
                 f"criterion={self.criterion!r} has its own p- and q-values, so shadows are not "
-                f"needed; leave out control={self.control!r}."
+                f"needed. Leave out control={self.control!r}."
             )
         if self.loco and (self.criterion != "hsic" or self.label_kernel not in OF_RESIDUALS):
             raise InputError(
-                f"loco=True tests residuals, so it needs criterion='hsic' and a label kernel for "
-                f"real values, not criterion={self.criterion!r} and "
-                f"label_kernel={self.label_kernel!r}; leave loco= out."
+                "loco=True tests residuals, so it needs criterion='hsic' and a label kernel for "
+                f"real values. It does not support criterion={self.criterion!r} with "
+                f"label_kernel={self.label_kernel!r}. Leave loco= out."
             )
 
     @property
@@ -111,7 +111,10 @@ class OnePass(Selector):
         return LabelDescription(kernel, by_ranks=by_ranks, in_python=in_python)
 
     def _criterion(self, run: SelectionRun) -> AbstractCriterion:
-        """Create the criterion of a run; blocks or weights of its samples change the criterion."""
+        """Create the criterion of a run.
+
+        Blocks or weights of the samples change the criterion.
+        """
         if run.sample_weight is not None:
             return WeightedIndependence()
         criterion = self.resolved()
@@ -123,13 +126,13 @@ class OnePass(Selector):
         criterion = self.resolved()
         if not isinstance(criterion, Independence):
             raise InputError(
-                f"criterion={self.criterion!r} treats samples as independent, which {options} does "
-                "not allow; use criterion='hsic' (dhsic.test_features, CLI: dhsic test)."
+                f"criterion={self.criterion!r} treats samples as independent. {options} does not "
+                "allow this. Use criterion='hsic' (dhsic.test_features, CLI: dhsic test)."
             )
         if not criterion.is_multiscale:
             raise InputError(
-                f"bandwidth={self.bandwidth!r} treats samples as independent, which {options} does "
-                "not allow; pass bandwidth='multiscale'."
+                f"bandwidth={self.bandwidth!r} treats samples as independent. {options} does not "
+                "allow this. Pass bandwidth='multiscale'."
             )
         if self.loco:
             raise InputError(
@@ -177,7 +180,10 @@ class OnePass(Selector):
         return f"{self.criterion} of each feature in one pass{against}"
 
     def scales(self, values: ValueKind) -> Scale:
-        """Scaling of features: as requested, or else as the criterion needs, whatever `values`."""
+        """Scaling of features: as requested, or as the criterion needs.
+
+        The default does not depend on `values`.
+        """
         return self._scales
 
     @property
@@ -214,8 +220,9 @@ class OnePass(Selector):
             return criterion.read(run.y, run.covariates)
         if is_censored(run.y):
             raise InputError(
-                "loco=True predicts labels from other chromosomes, which it does not do for times "
-                "to an event. Leave it out; pass principal components (dhsic.pca) as covariates."
+                "loco=True predicts labels from other chromosomes. It does not support times to "
+                "an event. Leave loco= out, and pass principal components (dhsic.pca) as "
+                "covariates."
             )
         chromosomes_of(run.source)
         each = target_columns(run.y, self.label_kernel)
@@ -224,11 +231,11 @@ class OnePass(Selector):
     def _residual_labels(
         self, y: Array, each: list[Float], covariates: Array | None
     ) -> LabelMatrix:
-        """Label matrix of the columns of every target, or of the residuals of these columns.
+        """Label matrix of the columns of all targets, or of the residuals of these columns.
 
-        `each` has the columns (m, k) of every target. If some targets are not real-valued, every
-        target has its own label kernel. Residuals of classes have the linear kernel, because
-        nonlinear functions of them would reveal the prediction, which follows relatedness.
+        `each` contains the columns (m, k) of every target. If some targets are not real-valued,
+        every target has its own label kernel. Residuals of classes have the linear kernel, because
+        nonlinear functions of residuals would reveal the prediction, which depends on relatedness.
         """
         criterion, kernels = self.resolved(), target_kernels(_columns_of(y), self.label_kernel)
         if all(kernel in REAL_KERNELS for kernel in kernels):
@@ -244,7 +251,7 @@ class OnePass(Selector):
     def _by_chromosome(
         self, run: SelectionRun, judge: Judge, reporter: Reporter, budget: int | None
     ) -> Judged:
-        """Test each chromosome on the residuals of the labels after prediction by all others."""
+        """Test each chromosome on residual labels, predicted from all other chromosomes."""
         assert run.y is not None, "labels are predicted"
         assert run.values is not None, "they were looked at"
         m, parts = run.n_samples, []
@@ -302,7 +309,7 @@ class OnePass(Selector):
                 n_missing = scan.scaling.n_missing[alive]
                 warn_of_missing(run, scan.columns[-1, alive], alive, n_missing, test)
             if done is None:
-                assert scores is not None, "they are computed unless the run is done"
+                assert scores is not None, "scores are computed unless the run is complete"
                 order = worst_first(scores.order_by)
                 scaled = run.standardizes
                 record = _record(criterion, scores, scan, started, standardized=scaled)
@@ -328,7 +335,7 @@ class OnePass(Selector):
 
 
 def no_value(like: Array, d: int) -> Array:
-    """Column of d missing values: NaN, or empty text."""
+    """Column of d missing values: NaN, or empty strings."""
     return np.full(d, np.nan) if like.dtype.kind == "f" else np.full(d, "", dtype=object)
 
 

@@ -4,12 +4,13 @@ A support vector machine solves, for labels y in {-1, +1},
 
     ``maximise  1' alpha - 1/2 alpha' (K o y y') alpha,   0 <= alpha_i <= C,   y' alpha = 0``,
 
-where K (m, m) is the kernel matrix and alpha (m,) are dual coefficients. The features are removed
-without which ``1/2 alpha' (K o y y') alpha`` decreases least (eq. 31, where the paper writes the nu
-form). That is ``<W, K>`` with ``W = beta beta' / 2`` and ``beta = alpha o y``: HSIC with a
-conformal kernel. So each round trains a machine on the remaining features, which determines W, and
-the scoring engines are those of HSIC. With more than two classes there is one machine for each
-class against all others, and W is the sum over the machines.
+where K (m, m) is the kernel matrix and alpha (m,) are dual coefficients. A round removes the
+features with the smallest effect on ``1/2 alpha' (K o y y') alpha``, which decreases least without
+them (eq. 31; the paper writes the nu form). This term is ``<W, K>`` with ``W = beta beta' / 2`` and
+``beta = alpha o y``: HSIC with a conformal kernel. So each round trains a machine on the remaining
+features, which determines W. Features are scored by the same engines as for HSIC. With more than
+two classes there is one machine for each class against all others, and W is the sum over the
+machines.
 """
 
 from __future__ import annotations
@@ -103,9 +104,10 @@ class SVMRFE(AbstractElimination):
 
     @property
     def machine_kernel(self) -> AbstractKernel:
-        """Kernel of the rounds; for the linear kernel an equal one that is not done in one round.
+        """Kernel of the rounds.
 
-        All rounds are needed because W changes.
+        The linear kernel is replaced by an equal kernel that needs all rounds, because W changes
+        between rounds.
         """
         # a polynomial of degree 1 is the same kernel
         return Polynomial(1, 0.0) if self._kernel == Linear() else self._kernel
@@ -143,7 +145,7 @@ def machine_weights(K: Float, classes: Array, penalty: float) -> Float:
 
 
 def _dual(K: Float, positive: Array, penalty: float) -> Float:
-    """Dual coefficients ``alpha o y`` (m,) of a machine for the class of the samples `positive`."""
+    """Dual coefficients ``alpha o y`` (m,) of a machine; `positive` marks its class."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import SVC  # imported late: it needs much memory
 

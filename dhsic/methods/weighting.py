@@ -2,7 +2,7 @@ r"""FeatureWeighting: weights that maximise HSIC with a concave zero norm (JMLR 
 
 See also ICML appendix 5. Use this method for a sparse set of weights rather than a ranking: the
 number of nonzero weights is controlled by the penalty lambda. The method takes some hundred passes,
-and the papers found its rankings inferior to those of backward elimination.
+and the papers found its rankings inferior to backward elimination.
 
 The problem
 
@@ -21,13 +21,13 @@ problem:
 
     ``v <- argmin_v  h(v) - v' grad g(v_0),  v >= 0``.
 
-The objective never decreases, even if this problem is not solved to the end: any v that improves it
+The objective never decreases, even if this problem is not solved completely: any improvement of v
 is enough.
 
 Three errors of the printed text are corrected. ICML eq. 6 adds the penalty, and JMLR eq. 32
 subtracts it. Line 4 of the ICML algorithm uses the tangent of h, ``argmax g(w) - w' grad h(w_0)``,
-which is unbounded in w because ``grad h <= 0``. And K is convex not in w, as is claimed there
-(``exp(-w^2)`` is concave around 0), but in its squares.
+which is unbounded in w because ``grad h <= 0``. And K is not convex in w, as the paper claims
+(``exp(-w^2)`` is concave around 0), but it is convex in the squares of w.
 
 A weight of 0 stays 0: there the penalty has slope ``lambda alpha``, and HSIC has slope 0.
 """
@@ -60,7 +60,7 @@ INNER_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class WeightingState:
-    """State after a step of the convex-concave procedure; immutable."""
+    """State after a step of the convex-concave procedure; it is immutable."""
 
     iteration: int  # steps done
     w: Float  # (n,)
@@ -113,8 +113,8 @@ class ZeroNorm(AbstractWeighting):
             yield state
         if not state.w.any():
             warn(
-                f"All weights are 0 with penalty={self.penalty:g}; features are ranked by what "
-                "each would add alone. Pass a smaller penalty.",
+                f"All weights are 0 with penalty={self.penalty:g}; features are ranked by the "
+                "contribution that each would have alone. Pass a smaller penalty.",
             )
 
     def potential(self, w: Float) -> Float:
@@ -131,7 +131,7 @@ class ZeroNorm(AbstractWeighting):
         return Tangent(self, w * w, K, c)
 
     def by_squares(self, W: Float, K: Float, which: Mask) -> Float:
-        """Derivative (n,) of ``<W, K>`` by the squared weights of the features in `which`."""
+        """Derivative (n,) of ``<W, K>`` with respect to squared weights; 0 outside `which`."""
         return self.data.spreads(-self.sigma * W * K, which)
 
     def _step(self, state: WeightingState, K: Float) -> tuple[WeightingState, Float]:
@@ -211,7 +211,10 @@ class FeatureWeighting(DescentSelector):
         check_statistic(self.statistic, run.n_samples)
 
     def _sizes(self) -> tuple[int, int]:
-        """Two (m, m) kernel matrices, for positive and negative W, and no random features."""
+        """Number of (m, m) kernel matrices, and of random features.
+
+        There are two kernel matrices, for positive and negative W, and no random features.
+        """
         return 2, 0
 
     def _weighting(

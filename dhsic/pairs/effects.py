@@ -1,8 +1,8 @@
 r"""Effect of a pair: the coefficient of its product in a regression with both main effects.
 
-The model is ``labels ~ 1 + covariates + x_j + x_k + x_j x_k``. Values are not standardised in it;
-dosages are coded additively, as the number of copies of the counted allele. It is fitted by
-ordinary least squares for real labels and by logistic regression for two classes
+The model is ``labels ~ 1 + covariates + x_j + x_k + x_j x_k``. Values are not standardised in this
+model; dosages are coded additively, as the number of copies of the counted allele. The model is
+fitted by ordinary least squares for real labels and by logistic regression for two classes
 (`dhsic.passes.effects`), on the samples that have both values. Main effects of a selection are not
 included, so the model depends only on the two features.
 
@@ -36,12 +36,12 @@ def product_effects(
     label_kernel: str,
     beside: Tile | None = None,
 ) -> tuple[Float, str] | None:
-    """Coefficients and standard errors (n, 2) of the products of pairs (n, 2), and a description.
+    """Compute coefficients and standard errors (n, 2) of the products of pairs (n, 2).
 
-    If `beside` is passed, the second members of pairs are its columns, all of which are covariates
-    of the regression, see `dhsic.pairs.tiles.columns_beside`. Coefficients are NaN if the
-    regression has no solution, because the pair separates the classes or explains the product.
-    Returns None for several targets or more than two classes.
+    Also returns a description. If `beside` is passed, the second members of pairs are its columns,
+    and all of them are covariates of the regression, see `dhsic.pairs.tiles.columns_beside`.
+    Coefficients are NaN if the regression has no solution, because the pair separates the classes
+    or explains the product. Returns None for several targets or more than two classes.
     """
     if y.ndim > 1 and y.shape[1] > 1:
         return None

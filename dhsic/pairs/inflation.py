@@ -3,10 +3,10 @@ r"""Inflation: factor by which the shares of all pairs exceed the shares with pe
 Permutations give the null distribution if samples are exchangeable. Related samples are not:
 polygenic effects are correlated among relatives, and so are products of any two variants. Every
 share of explained variance, including the largest, is then larger than with permuted labels. Most
-pairs have no effect, so the median share shows the factor. `Inflation` is the median share of a
-sample of pairs, divided by the mean of the medians of permutations for the same pairs. Its rank
-among the permutations gives a p-value. Deviances of shares are divided by the inflation (genomic
-control; Devlin and Roeder, 1999).
+pairs have no effect, so the factor can be estimated from the median share. `Inflation` is the
+median share of a sample of pairs, divided by the mean of the medians of permutations for the same
+pairs. Its rank among the permutations gives a p-value. Deviances of shares are divided by the
+inflation (genomic control; Devlin and Roeder, 1999).
 """
 
 from __future__ import annotations
@@ -70,16 +70,17 @@ def medians_of(some: Array) -> Float:
 
 
 def every(n_pairs: int) -> int:
-    """Odd number n such that every n-th pair is sampled to estimate the inflation."""
+    """Odd number n, such that every n-th pair is sampled to estimate the inflation."""
     return (n_pairs // SAMPLED) | 1
 
 
 def main_inflation(reader: Reader, alive: Index, labels: Labels) -> float | None:
     """Compute the inflation of main effects of single features; None if there are few features.
 
-    It is the median chi-square of about `SINGLE` of the features `alive`, relative to its median
-    under independence (genomic control). If the labels follow populations or batches, so do the
-    products of features that differ between these, and a permutation cannot show it.
+    It is the median chi-square of about `SINGLE` of the features `alive`, divided by its median
+    under independence (genomic control). If labels depend on populations or batches, and features
+    differ between them, products of features are associated with the labels. A permutation cannot
+    show this.
     """
     if alive.size < FEWEST_SINGLE:
         return None

@@ -7,18 +7,18 @@ define the kernel ``x_i x_k K_ik``. The statistic of x (Crawford et al., 2017) i
 
     ``S = sum_(i != k) K^j_ik x_i x_k r_i r_k = sum_l (r'(x o x_l))^2 / d - diagonal``,
 
-with r the residual labels without main effects of the feature (x and x o x are regressed out), and
-``K^j = K - x x' / d`` without the feature itself, if it is a partner. The diagonal is left out:
-its part of S grows if the labels merely vary more in samples with extreme x, and it has most of the
-variance of S if d is larger than m.
+where r are the residual labels without main effects of the feature (x and x o x are regressed out).
+If the feature is a partner, ``K^j = K - x x' / d`` excludes it. The diagonal is left out, because
+its part of S is also large if only the variance of the labels is larger in samples with extreme x.
+If d is larger than m, it would have most of the variance of S.
 
 **Null moments.** Let ``w = (x o r)^2``. If residuals are independent with symmetric laws, all signs
 of r are equally likely given their sizes. Then S has mean 0 and, since the diagonal is 0,
 
     ``Var S = 2 w'(K^j o K^j) w``,   ``E S^3 = 8 sum_ikl K_ik K_kl K_li w_i w_k w_l``
 
-exactly, however the variance of single residuals depends on the sample. With the row sums n of
-``K o K^2`` (K without its diagonal), the mean u of w, and ``w = u + delta``, the third moment is
+exactly, even if the variance of a residual depends on the sample. With the row sums n of ``K o
+K^2`` (K without its diagonal), the mean u of w, and ``w = u + delta``, the third moment is
 
     ``8 u^2 (3 w'n - 2 u 1'n)``
 
@@ -30,18 +30,17 @@ largest restricted likelihood. Residuals are ``r = P y``, where P is the inverse
 the complement of Q, scaled to ``tr P = m - q``. Their covariance is P, so ``E S = x'(K o P) x``,
 which is subtracted.
 
-**Calibration.** What these moments do not contain are main effects that are estimated, chains of
-residuals that are correlated along K, and labels with skewed laws. So the standardised statistic is
-computed for a sample of features and permuted labels: ``P^(1/2) y`` is exchangeable, is permuted,
-and ``(K + lambda I)^(1/2)`` restores its covariance. The mixed model is fitted again, because a fit
-removes a part of S that all features share, and Q is regressed out (Freedman and Lane, 1983). The
-mean and variance over permutations and features standardise all statistics again, and the
-difference of the third moment is added. The p-value is the tail of Pearson's distribution of
-type III.
+**Calibration.** These moments do not account for estimated main effects, residuals that are
+correlated along K, and skewed labels. So the standardised statistic is computed for a sample of
+features and permuted labels: ``P^(1/2) y`` is exchangeable, is permuted, and ``(K + lambda
+I)^(1/2)`` restores its covariance. The mixed model is fitted again, because a fit removes a part of
+S that all features share, and Q is regressed out (Freedman and Lane, 1983). The mean and variance
+over permutations and features standardise all statistics again, and the difference of the third
+moment is added. The p-value is the tail of Pearson's distribution of type III.
 
 If all products together explain a share h of the residual variance, S has mean ``h Var S / 2``,
-where the variance is that without interactions. These make w larger where x is extreme. So h is
-estimated by ``2 S f^2 / Var S``, with f the mean of w over the mean of x o x, which is 1 without
+where the variance is that without interactions. Interactions make w larger where x is extreme. So h
+is estimated by ``2 S f^2 / Var S``, with f the mean of w over the mean of x o x, which is 1 without
 interactions.
 """
 
@@ -159,7 +158,7 @@ class MixedModel:
     labels : (m, t)
         Coordinates of the label columns along the eigenvectors.
     penalty : float
-        Variance of the noise over the mean polygenic variance of a sample (REML).
+        Variance of the noise, divided by the mean polygenic variance of a sample (REML).
     """
 
     values: Float
@@ -170,7 +169,7 @@ class MixedModel:
 
     @classmethod
     def of(cls, K: Float, U: Float, Q: Float) -> MixedModel:
-        """Fit the model to label columns U (m, t), with Q regressed out of them and of K."""
+        """Fit the model to label columns U (m, t); Q has been regressed out of U and K."""
         values, vectors = eigh(K, driver="evd", check_finite=False)
         values = np.maximum(values, 0.0) / float(values.mean())
         vectors -= Q @ (Q.T @ vectors)
@@ -214,8 +213,8 @@ class MixedModel:
 class MarginalScan(AbstractByTile):
     """Pass that computes the moments of S (see `VALUES`), (c, 4) float64.
 
-    `residuals` (m, t) are float32. Tags of features are 1 for partners, else 0. Features that are
-    not tested are NaN.
+    `residuals` (m, t) are float32. Tags of features are 1 for partners, and 0 for other features.
+    The moments are NaN for features that are not tested.
     """
 
     state: PartnerKernel
@@ -249,7 +248,7 @@ def projected(X: Array, Q: Array) -> Array:
 def moments_of(
     X: Array, is_partner: Mask, draws: Iterable[Array], state: PartnerKernel, each: Each = map
 ) -> Float:
-    """Moments (n, c, 4) of features X (c, m) for n draws of residuals; S is not centred.
+    """Moments (n, c, 4) of features X (c, m) for n draws of residuals; mean of S not removed.
 
     Q has been regressed out of X. The function `each` may run draws in parallel threads. Features
     that are not tested are NaN.
@@ -272,8 +271,8 @@ def moments_of(
 class FeatureTile:
     """Features x (c, m) with Q regressed out, and quantities that do not depend on the labels.
 
-    `a` are squares of x, `v` their part that x does not explain, `sizes` and `v_sizes` the sums of
-    squares of x and v, and `own` the positions of the partners.
+    `a` are squares of x, and `v` their residuals after regression on x. `sizes` and `v_sizes` are
+    the sums of squares of x and v. `own` are the positions of the partners.
     """
 
     x: Array
@@ -349,7 +348,7 @@ def calibration_moments(
 ) -> Float:
     """Moments of features X (c, m) for n permutations `draws` of the labels, (n, c, 4).
 
-    Each permutation has its own penalty, on which the mean ``x'(K o P) x`` depends. It is
+    Each permutation has its own penalty, and the mean ``x'(K o P) x`` depends on the penalty. It is
     interpolated from three penalties, by a parabola in their logarithm.
     """
     X = projected(X, state.Q)

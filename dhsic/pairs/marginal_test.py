@@ -1,9 +1,9 @@
 """Test of marginal interactions: from an opened source to a table of features.
 
-`dhsic.pairs.marginal` has the mathematics. One pass measures the features and sums the kernel of
-the partners (two if only some features are partners). A second one computes the moments of every
-feature; they are saved block by block, so an interrupted test computes the kernel again and
-continues after the last saved block.
+`dhsic.pairs.marginal` has the mathematics. A first pass measures the features and sums the kernel
+of the partners. If only some features are partners, this takes two passes. The next pass computes
+the moments of every feature, which are saved block by block. If a test is interrupted, it computes
+the kernel again and continues after the last saved block.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ from dhsic.sources import AbstractSource
 #: Descriptions of the columns.
 DESCRIPTIONS = {
     "share": "estimated fraction of the labels' remaining variance that all interactions of the "
-    "feature explain together; below 0 by chance",
+    "feature explain together; may be negative by chance",
     "se": "standard error of share if there are no interactions",
-    "p_value": "probability of such evidence if the feature acts together with no other",
+    "p_value": "probability of at least such evidence if the feature has no interactions",
     "q_value": "smallest false discovery rate at which the feature is significant (Benjamini and "
     "Hochberg)",
 }
@@ -115,7 +115,7 @@ class MarginalInteractionTest:
 
     @classmethod
     def like(cls, test: PairTest) -> MarginalInteractionTest:
-        """Create a test with the parameters that it shares with a test of pairs."""
+        """Create a test with the parameters that it has in common with a test of pairs."""
         return cls(**{field.name: getattr(test, field.name) for field in fields(cls)})
 
     def check(self) -> MarginalInteractionTest:
@@ -135,9 +135,9 @@ class MarginalInteractionTest:
     ) -> xr.Dataset:
         """Test features of an opened source, see `dhsic.marginal_interactions`.
 
-        Main effects of the features `main`, and of features `elsewhere` that filters exclude, are
-        regressed out. Features `among` are tested for interactions with features `partners`; by
-        default both are all features.
+        Main effects of the features `main` are regressed out, and also main effects of features
+        `elsewhere`, which filters exclude. Features `among` are tested for interactions with
+        features `partners`; by default both are all features.
         """
         source = given.source
         reader, _ = looked_at(source, runtime, given.rows)
@@ -238,7 +238,7 @@ class MarginalInteractionTest:
         return table
 
     def _power(self, moments: Float, calibration: MarginalCalibration) -> dict[str, float]:
-        """Numbers of tested and untestable features, and the share detectable with a power of 0.8.
+        """Number of tested and untestable features, and the share detectable with power 0.8.
 
         The share is significant at family-wise level `alpha` (Bonferroni), for the median standard
         error.
@@ -281,7 +281,7 @@ class MarginalInteractionTest:
     def _identity(
         self, reader: Reader, given: Labelled, Q: Float, U: Float, features: Index
     ) -> dict[str, Any]:
-        """Values that identify the test; a checkpoint of another test has other values."""
+        """Values that identify the test; the checkpoint of another test has different values."""
         if self.checkpoint is None:
             return {}
         digest = sha256(U.tobytes() + Q.tobytes() + features.tobytes())
@@ -299,7 +299,7 @@ class MarginalInteractionTest:
 def _partner_products(reader: Reader, partners: Index | None, missing: str) -> tuple[Float, int]:
     """Inner products (m, m) of samples over the varying partners, and the number of partners.
 
-    It also measures the scaling of all features.
+    The scaling of all features is measured too.
     """
     sums: list[Float] = []
     reader.measure(Gram(), sums.append)

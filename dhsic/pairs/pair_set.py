@@ -1,4 +1,4 @@
-"""Sets of pairs: which features are paired, how many pairs there are, and the jobs that scan them.
+"""Sets of pairs of features: number of pairs, and the jobs that scan them.
 
 All pairs of some features are tested by default. Other sets are the pairs of two sets of features,
 and the pairs of each feature with columns that are not features, such as an exposure.
@@ -24,19 +24,19 @@ class PairSet:
     Attributes
     ----------
     within : Index
-        Features, ascending, of which all pairs are tested.
+        Features, ascending; all pairs among them are tested.
     crosses : tuple of (Index, Index)
         Disjoint sets of features, ascending: each feature of the first set is paired with each
         feature of the second one.
     one_run : bool
         Whether the first set of a cross is read as one range of features; it must be small.
     n_columns : int
-        Number of columns that are not features, with which all features of `alone` are paired.
+        Number of columns that are not features; they are paired with all features in `alone`.
     alone : Index or None
         Features that are paired with these columns.
     whole : PairSet or None
-        Pairs among which these ones were chosen by the labels; None if they were not. Permutations
-        and p-values are those of a scan of the whole.
+        Larger set that these pairs were chosen from by means of the labels; None if the labels were
+        not used. Permutations and p-values refer to a scan of the larger set.
     """
 
     within: Index
@@ -48,13 +48,13 @@ class PairSet:
 
     @classmethod
     def of_all(cls, features: Index, partners: Index | None = None) -> PairSet:
-        """Create the set of all pairs of `features`, and of their pairs with `partners`."""
+        """Create the set of all pairs of `features`, and their pairs with `partners`."""
         crosses = () if partners is None or not partners.size else ((features, partners),)
         return cls(features, crosses, one_run=True)
 
     @classmethod
     def between(cls, first: Index, second: Index) -> PairSet:
-        """Create the set of pairs of a feature of `first` with one of `second`."""
+        """Create the set of pairs of a feature of `first` and a feature of `second`."""
         both = np.intersect1d(first, second)
         only_first, only_second = np.setdiff1d(first, both), np.setdiff1d(second, both)
         crosses = ((only_first, second), (both, only_second))
@@ -81,7 +81,7 @@ class PairSet:
         return int(np.unique(np.concatenate(parts)).size)
 
     def identity(self) -> bytes:
-        """Bytes that differ between sets of pairs of the same data."""
+        """Bytes that are different for different sets of pairs of the same data."""
         parts = [] if self.one_run else [part for cross in self.crosses for part in cross]
         parts += [] if self.alone is None else [self.alone]
         return b"".join(part.tobytes() for part in (self.within, *parts))
@@ -89,7 +89,7 @@ class PairSet:
     def sampled(self, seed: int, most: int, n_runs: int) -> PairSet:
         """Sample the pairs that are tested with permuted labels.
 
-        There are at most about ``most (most - 1) / 2`` of them, within `n_runs` random ranges of
+        There are at most about ``most (most - 1) / 2`` such pairs, within `n_runs` random ranges of
         neighbouring features. Pairs with the partners of `PairSet.of_all` are not included.
         """
         if self.alone is not None:
@@ -147,7 +147,7 @@ class PairSet:
         return int(n)
 
     def _cross_runs(self, width: int) -> list[tuple[int, int]]:
-        """Numbers of ranges of features into which both sets of each cross are divided."""
+        """Number of feature ranges into which each of the two sets of a cross is divided."""
         return [
             (1 if self.one_run else -(-first.size // width), -(-second.size // width))
             for first, second in self.crosses
@@ -155,9 +155,9 @@ class PairSet:
 
 
 def sampled_features(features: Index, seed: int, most: int, n_runs: int) -> Index:
-    """Features whose pairs are tested with permuted labels, at most about `most`.
+    """Features for tests of pairs with permuted labels, at most about `most`.
 
-    They are all features, or `n_runs` random ranges of neighbouring features if there are more.
+    If there are more features, they are sampled as `n_runs` random ranges of neighbouring features.
     """
     if features.size <= most:
         return features

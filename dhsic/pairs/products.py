@@ -4,9 +4,9 @@ The product of two features detects an effect of one feature that grows with the
 does not detect a ring: a label that is 1 on a ring around the middle of two features is
 uncorrelated with their product, but is a sum of products of non-monotone functions. Here each
 feature has R functions of its ranks, 2 or 4 (`dhsic.linalg.rank_basis`). The first, third, ...
-function differs between both ends of the ranks; the second, fourth, ... function is equal at both
-ends. A pair therefore has four blocks of ``g = (R / 2)^2`` products ``z_rs``, one block for each
-combination of the two kinds of functions.
+function has different values at the two ends of the ranks; the second, fourth, ... function has
+equal values. A pair therefore has four blocks of ``g = (R / 2)^2`` products ``z_rs``, one block for
+each combination of the two kinds of functions.
 
 Let M be the projection onto the orthogonal complement of Q and of all R functions of both features,
 W an orthonormal basis of the projected products ``M z_rs`` of a block, and V an orthonormal basis
@@ -80,7 +80,7 @@ def block_size(functions: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionRun:
-    """Functions of the features on one side of a tile.
+    """Functions of the features on one side of a tile of pairs.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class FunctionRun:
 
     @classmethod
     def of_values(cls, X: Array, functions: int) -> FunctionRun:
-        """Compute the functions for feature values (c, m), none of which is missing."""
+        """Compute the functions for feature values (c, m) without missing values."""
         return cls(np.arange(len(X)), functions_of(X, None, functions))
 
     @classmethod
@@ -147,7 +147,7 @@ def functions_of(raw: Array, mask: Mask | None, functions: int) -> Array:
 def product_shares(
     left: FunctionRun, right: FunctionRun, at: Index, labels: Labels, others: Array | None = None
 ) -> tuple[Float, Float]:
-    """Shares (n, 1 + B) of pairs for the labels and B permutations; and linkage (n,) of pairs.
+    """Shares of pairs for the labels and B permutations, (n, 1 + B), and linkage of pairs, (n,).
 
     Parameters
     ----------
@@ -183,9 +183,10 @@ def product_shares(
 def _of_some(
     left: FunctionRun, right: FunctionRun, j: Index, k: Index, labels: Labels, QY: Array
 ) -> tuple[Float, Float]:
-    """Compute `product_shares` for a batch of pairs: features j on the left, k on the right side.
+    """Compute `product_shares` for a batch of pairs.
 
-    QY has the columns of Q and of the labels.
+    Pairs are features j on the left and k on the right side. QY has the columns of Q and of the
+    labels.
     """
     (m, t), n, q = labels.U.shape, len(j), labels.Q.shape[1]
     F, G = (run.F[at].astype(QY.dtype) for run, at in ((left, j), (right, k)))
@@ -219,10 +220,11 @@ def _of_some(
 
 
 def _gaps(left: FunctionRun, right: FunctionRun, j: Index, k: Index, dtype: Any) -> list[Array]:
-    """Indicator (n, 1, m) of samples in which a feature of the pair is missing, or an empty list.
+    """Indicators (n, 1, m) of samples in which a feature of the pair is missing.
 
-    It is an additional main effect: the product is 0 in these samples, and its mean in the other
-    samples is not 0 if the features are linked.
+    The list is empty if no value is missing. The indicator is an additional main effect. The
+    product is 0 in these samples, but its mean in the other samples is not 0 if the features are
+    linked.
     """
     masks = [run.gaps[at] for run, at in ((left, j), (right, k)) if run.gaps is not None]
     return [np.logical_or.reduce(masks)[:, None].astype(dtype)] if masks else []
@@ -240,9 +242,9 @@ def products_of(F: Array, G: Array) -> Array:
 def _traces(along: Float, main: Float, t: int) -> Float:
     """Pillai's traces (n, 1 + B) of products with t label columns, given the main effects.
 
-    Let E (t, g) be the coordinates of the labels along the products, and C (r, t) those along the
-    main effects. The trace is ``tr E' (I - C' C)^-1 E``. If there are more label columns than main
-    effects, it is computed as ``|E|^2 + tr (C E)' (I - C C')^-1 C E`` (Woodbury).
+    E (t, g) are the coordinates of the labels along the products, and C (r, t) the coordinates
+    along the main effects. The trace is ``tr E' (I - C' C)^-1 E``. If there are more label columns
+    than main effects, it is computed as ``|E|^2 + tr (C E)' (I - C C')^-1 C E`` (Woodbury).
     """
     n, g, columns = along.shape
     E = along.reshape(n, g, columns // t, t).transpose(0, 2, 3, 1)  # (n, B, t, g)
@@ -259,11 +261,12 @@ def _traces(along: Float, main: Float, t: int) -> Float:
 
 
 def _coordinates(G: Float, columns: list[Float], least: float) -> Float:
-    """Compute ``L^-1 C`` with ``G = L L'`` (n, g, g), for several C (n, g, c), concatenated.
+    """Compute ``L^-1 C`` with ``G = L L'`` (n, g, g), for several matrices C (n, g, c).
 
-    G are the inner products of g vectors, and C those with other vectors. The result is the inner
-    products of an orthonormal basis of the g vectors with the other vectors (Gram-Schmidt). A
-    vector whose squared residual is below `least` is skipped; its row is 0.
+    The results are concatenated. G are the inner products of g vectors, and C are their inner
+    products with other vectors. The result contains the inner products of an orthonormal basis of
+    the g vectors with the other vectors (Gram-Schmidt). If the squared residual of a vector is
+    below `least`, it is skipped and its row is 0.
     """
     columns_left = np.concatenate([G, *columns], axis=2)
     g = G.shape[1]
@@ -288,7 +291,10 @@ def _all(left: FunctionRun, right: FunctionRun) -> Iterator[Index]:
 def _screened(
     left: FunctionRun, right: FunctionRun, labels: Labels, least: float
 ) -> Iterator[Index]:
-    """Yield the indices (n, 2) of pairs with a block whose sum (see the screen) is >= `least`."""
+    """Yield the indices (n, 2) of pairs that pass the screen.
+
+    In at least one block, the sum used by the screen (see the module docstring) is >= `least`.
+    """
     c, R, _ = left.F.shape
     narrow = labels.U.astype(np.float32)
     for rows in strips(c, len(right.F)):
@@ -308,7 +314,7 @@ def _screened(
 
 @dataclass(frozen=True, slots=True)
 class ProductScan(AbstractPass):
-    """Pass that returns the best n pairs of each tile; their shares of variance are >= `reach`.
+    """Pass that returns the best n pairs of each tile, with shares of at least `reach`.
 
     With `screens`, only pairs that pass the screen are tested, see the module docstring.
     """
@@ -342,7 +348,7 @@ class ProductScan(AbstractPass):
 class LargestProducts(AbstractPass):
     """Pass that returns the largest shares with permuted labels, for products of functions.
 
-    It is the counterpart of `dhsic.pairs.tiles.Largest`.
+    `dhsic.pairs.tiles.Largest` does the same for plain products.
     """
 
     labels: Labels
@@ -374,7 +380,7 @@ def _cost(labels: Labels, m: int, n_permuted: int) -> Cost:
 
 
 def task_bytes_of(functions: int, m: int, t: int, n_permuted: int, width: int | None) -> int:
-    """Bytes that a task needs besides stored values: for functions, products and shares."""
+    """Memory of a task, besides stored values, for functions, products and shares, in bytes."""
     width = run_width(m, WIDEST * FEWEST_RUNS, functions) if width is None else width
     runs = 2 * 4 * COPIES_OF_FUNCTIONS * functions * m * width
     n_pairs, g = width * width, functions * functions

@@ -3,9 +3,9 @@ r"""Final shares of the best pairs of a scan, with the squares of both features 
 The product of two features in linkage resembles the square of one of them. If a single variant has
 a dominance effect, or a single feature has a quadratic effect, then pairs of features in linkage
 with it have large shares although they do not interact. A scan of all pairs cannot regress out two
-squares for each pair. This module does it for the best pairs (`n_kept`, more than requested), with
-`share_given_squares`. The final share of a pair is the smaller one of both shares. An indicator of
-missing values is regressed out with the squares.
+squares for each pair. This module does so for the best pairs, with `share_given_squares`. The
+number of these pairs (`n_kept`) is larger than requested. The final share of a pair is the smaller
+one of both shares. An indicator of missing values is regressed out with the squares.
 
 This preserves the family-wise error: no null pair gets a larger share than in the scan, and
 permutations calibrate the largest share of the scan. No pair outside the kept pairs has a larger
@@ -37,9 +37,9 @@ VALUE_BYTES = 64 << 20
 class RescoredPairs:
     """Best pairs by final share.
 
-    `found` are the pairs and their final shares, `before` their shares in the scan. The first
-    `n_certain` pairs are certainly the best. `shares` are the final shares of all pairs kept by the
-    scan; no other pair has a share above `floor`.
+    `found` are the pairs with their final shares, and `before` are their shares in the scan. The
+    first `n_certain` pairs are certainly the best. `shares` are the final shares of all pairs kept
+    by the scan; no other pair has a share above `floor`.
     """
 
     found: BestPairs
@@ -113,7 +113,7 @@ def _given_squares(
 def values_of_pairs(
     reader: Reader, pairs: Index, beside: Tile | None = None
 ) -> Iterator[tuple[int, Float, Float, Mask | None]]:
-    """Yield pairs (n, 2) in reading order, with the standardised values of both features.
+    """Yield pairs in reading order, with the standardised values of both features.
 
     If `beside` is given, the second members of all pairs are its columns, which have no missing
     values.

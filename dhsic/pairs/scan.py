@@ -9,8 +9,8 @@ scale; both are fitted.
 
 The law gives the expected number of pairs of a permutation that reach a share, ``rate = exp(-(x -
 location) / scale)`` (extremes form a Poisson process). The rate is proportional to the number of
-pairs. If only pairs within random ranges of neighbouring features were permuted, which preserves
-linkage, the rate is scaled up to all pairs. It gives
+pairs. If permutations used only pairs within random ranges of neighbouring features, which
+preserves linkage, the rate is scaled up to all pairs. The rate determines
 
 - the family-wise p-value ``1 - exp(-rate)``: the probability that any null pair reaches the share;
 - the false-discovery rate ``rate / k`` of the best k pairs: the expected number of false pairs
@@ -100,10 +100,10 @@ def _gumbel_scale(x: Float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """Fitted Gumbel law of the largest x of a permutation; for x see the module docstring.
+    """Gumbel distribution fitted to the largest x of each permutation.
 
-    `times` is the number of all pairs divided by the number of permuted pairs; n is the number of
-    permutations.
+    The module docstring defines x. `times` is the number of all pairs divided by the number of
+    permuted pairs; n is the number of permutations.
     """
 
     location: float
@@ -124,9 +124,9 @@ class Null:
     def rate(self, log_p: Float) -> Float:
         """Expected number of null pairs that reach each p-value.
 
-        It is at least the rate of a single pair with this p-value. If the law differs much from
-        that for normal labels, it is also at least the smallest rate that can be estimated from the
-        permutations, because the law may not hold beyond.
+        It is at least the rate of a single pair with this p-value. The law may not hold beyond the
+        range of the permutations. If it differs much from the law for normal labels, the rate is
+        therefore also at least the smallest rate that the permutations can estimate.
         """
         exponent = -(_x(log_p) - self.location) / self.scale
         expected = self.times * np.exp(np.minimum(exponent, 700.0))
@@ -158,13 +158,16 @@ def _x(log_p: Float) -> Float:
 
 
 class SavedResults:
-    """Store of the results of a scan, arrays by name; without a store, nothing is saved."""
+    """Store for the results of a scan: arrays by name.
+
+    Without a store, nothing is saved.
+    """
 
     def __init__(self, store: AbstractStore | None = None) -> None:
         self._store = store
 
     def get(self, name: str) -> Mapping[str, Array] | None:
-        """Arrays saved under a name; None if missing or damaged."""
+        """Return the arrays saved under a name; None if missing or damaged."""
         entry = None if self._store is None else self._store.get(name)
         if entry is None or sha256(entry.data[:-DIGEST]).digest() != entry.data[-DIGEST:]:
             return None
@@ -182,7 +185,9 @@ class SavedResults:
 
 @contextmanager
 def kept_at(path: Any, identity: Mapping[str, Any]) -> Iterator[SavedResults]:
-    """Yield the saved results at a path, for the scan with this identity; None saves nothing.
+    """Yield the saved results of a scan at a path; with None as path, nothing is saved.
+
+    `identity` identifies the scan.
 
     Raises
     ------
@@ -281,9 +286,10 @@ def scan_pairs(
 ) -> ScanResult:
     """Scan a set of pairs of features that vary, and return the best n pairs.
 
-    `reader` has measured the scaling of features. Permutations use about as many pairs as
-    `n_permuted` features have, by default `MOST_PERMUTED`. `beside` are the columns of `pairs` that
-    are not features, see `dhsic.pairs.tiles.columns_beside`; features then have one function.
+    The scaling of the features in `reader` must have been measured. Permutations use about the same
+    number of pairs as there are among `n_permuted` features (default `MOST_PERMUTED`). `beside` are
+    the columns of `pairs` that are not features, see `dhsic.pairs.tiles.columns_beside`; features
+    then have one function.
     """
     n_pairs = pairs.n_pairs
     p = looked_for(n_pairs, n)
@@ -329,12 +335,15 @@ def _best_of_tiles(
 
 
 def looked_for(n_pairs: int, n: int) -> float:
-    """Target p-value of a scan for the best n of `n_pairs` pairs; pairs above it may be missed."""
+    """Target p-value of a scan for the best n of `n_pairs` pairs.
+
+    Pairs with larger p-values may be missed.
+    """
     return min(1.0, max(EXPECTED, EXPECTED_EACH * n) / max(1, n_pairs))
 
 
 def is_screened(n_pairs: int, n: int, functions: int = 1) -> bool:
-    """Whether a scan for the best n of `n_pairs` pairs tests only those that pass a screen."""
+    """Whether a scan for the best n of `n_pairs` pairs tests only pairs that pass a screen."""
     if functions > 1:
         return n_pairs > FEW
     return n_pairs > FEW_PAIRS and looked_for(n_pairs, n) <= MOST_SCREENED

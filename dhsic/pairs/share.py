@@ -1,10 +1,10 @@
-r"""Share of a pair: fraction of the labels that the product explains beyond both features.
+r"""Share of a pair: fraction of the labels that the product explains in addition to both features.
 
 Features x_j are centred and have unit variance over m samples; missing values are 0. Labels are
 columns: one column for a real target, k indicators for a target with k classes. Q (m, q) is an
 orthonormal basis of everything that is regressed out: the mean, covariates, main effects of known
-features. With ``z = x_j o x_k``, M the projection onto the orthogonal complement of ``[Q, x_j,
-x_k]``, and Y the labels, the share of the pair is the fraction of the variance of ``M z`` that ``M
+features. Let ``z = x_j o x_k``, M the projection onto the orthogonal complement of ``[Q, x_j,
+x_k]``, and Y the labels. The share of the pair is the fraction of the variance of ``M z`` that ``M
 Y`` explains:
 
     ``share = 1 - |z - fit of z on [Q, x_j, x_k, Y]|^2 / |z - fit of z on [Q, x_j, x_k]|^2``.
@@ -89,7 +89,7 @@ def label_columns(y: Array, label_kernel: str = "auto", covariates: Array | None
 def target_columns(y: Array, label_kernel: str = "auto") -> list[Float]:
     """Columns of each target, (m, n): the values of a real target, or one indicator per class.
 
-    The label kernels ``"ordinal"`` and ``"rank"`` have one column of rank scores.
+    With the label kernel ``"ordinal"`` or ``"rank"``, a target has one column of rank scores.
 
     Whole numbers that may be values or classes are treated as values, because dozens of class
     indicators would dilute the evidence. A label kernel for classes always gives indicators.
@@ -105,7 +105,10 @@ def target_columns(y: Array, label_kernel: str = "auto") -> list[Float]:
 
 
 def _kernel_of_columns(label_kernel: str) -> str:
-    """Label kernel from whose factor the columns of a target with this label kernel are taken."""
+    """Label kernel that provides the columns of a target with the kernel `label_kernel`.
+
+    The columns are taken from its factor.
+    """
     if label_kernel in SCORE_KERNELS:
         return label_kernel
     return "multiclass" if label_kernel in CLASS_KERNELS else "linear"
@@ -113,11 +116,11 @@ def _kernel_of_columns(label_kernel: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """Labels against which pairs are tested: orthonormal residual labels U (m, t), and Q (m, q).
+    """Labels for tests of pairs: orthonormal residual labels U (m, t), and Q (m, q).
 
     `linked` and `least` define which pairs are tested, see the module docstring. `functions` is the
     number of functions of each feature, see `dhsic.pairs.products`. `sides` is the number of
-    members of a pair that Q does not contain: 1 if features are paired with columns of Q.
+    members of a pair that are not in Q: 1 if features are paired with columns of Q.
     """
 
     U: Array
@@ -190,7 +193,7 @@ class Labels:
         return np.asarray(np.maximum(log_tail, -690.0))
 
     def share_at(self, p: float) -> float:
-        """Share of variance whose p-value is p."""
+        """Share of variance that has the p-value p."""
         (t, n_minus_t), p = self.degrees, min(p, 1.0)
         if self.functions > 1 and p < 1.0:
             p = -np.expm1(np.log1p(-p) / BLOCKS)
@@ -198,7 +201,7 @@ class Labels:
 
 
 def _log_p_of_least(log_p: Float) -> Float:
-    """Logarithm of ``1 - (1 - p)^4``, the p-value of the smallest of four."""
+    """Logarithm of ``1 - (1 - p)^4``, the p-value of the smallest of four p-values."""
     with np.errstate(divide="ignore"):
         log_q = np.log1p(-np.exp(log_p))  # log of the probability that one p-value is larger
         log_least = np.log(-np.expm1(BLOCKS * log_q))
@@ -253,7 +256,7 @@ def _times(Z: Array, B: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProductFit:
-    """Least-squares fit of products on both features; labels are not involved.
+    """Least-squares fit of products on both features of a pair; labels are not involved.
 
     All fields have the same shape, one entry per pair. `beta_j` and `beta_k` are coefficients,
     `linked` is the squared correlation of the raw features, and `left` is ``|M z|^2``, the squared
@@ -387,7 +390,7 @@ class ResidualProducts:
         return squares
 
     def shares(self, j: Index, k: Index, labels: Index) -> Array:
-        """Shares (n,) of pairs of features j and k for some of the labels, (n,) each."""
+        """Shares (n,) of pairs of features j and k, each for one of the labels."""
         c, d, e = (
             each.reshape(len(each), self.n_labels, -1)[i, labels].T
             for each, i in (
@@ -402,7 +405,7 @@ class ResidualProducts:
 def share_given_squares(x: Float, w: Float, labels: Labels, gaps: Mask | None = None) -> float:
     """Share of the product of two features x, w (m,), with their squares regressed out as well.
 
-    A square that the feature itself explains, as for a binary feature, is ignored. If the squares
+    A square is ignored if the feature itself explains it, as for a binary feature. If the squares
     explain the product, the share is 0. `gaps` (m,) marks the samples in which a value is missing.
     There the product is 0, whereas its mean over other samples is not 0 for linked features. So an
     indicator of these samples is regressed out too, because one class may have more missing values.
@@ -421,7 +424,7 @@ def share_given_squares(x: Float, w: Float, labels: Labels, gaps: Mask | None = 
 
 
 def deflated(share: Any, by: float) -> Float:
-    """Return shares whose deviance ``-log(1 - share)`` is divided by the factor `by`."""
+    """Return shares after division of their deviance ``-log(1 - share)`` by the factor `by`."""
     with np.errstate(divide="ignore"):  # a share of 1 stays 1
         return np.asarray(-np.expm1(np.log1p(-np.asarray(share, dtype=np.float64)) / by))
 
@@ -429,9 +432,10 @@ def deflated(share: Any, by: float) -> Float:
 def _shares(
     fit: ProductFit, g_j: Array, g_k: Array, C_j: Array, C_k: Array, e: list[Array]
 ) -> Array:
-    """Shares of pairs; C_j, C_k and e have one array per column of the labels.
+    """Shares of pairs, from the fit of the products and the residual products e.
 
-    e are ``z' M u`` for the product z of a pair and a column u, see `_residual`.
+    C_j, C_k and e have one array per column of the labels. e are ``z' M u`` for the product z of a
+    pair and a column u, see `_residual`.
     """
     w_j = sum(c * each for c, each in zip(C_j, e, strict=True))
     w_k = sum(d * each for d, each in zip(C_k, e, strict=True))

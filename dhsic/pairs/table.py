@@ -22,16 +22,17 @@ DESCRIPTIONS = {
     "second": "position of the second feature",
     "first_feature": "name of the first feature",
     "second_feature": "name of the second feature",
-    "share": "fraction of the labels' variance, beyond main effects, that the product explains; "
-    "beyond the squares of both features as well if that is less",
-    "share_before": "the same, without adjustment for the squares",
-    "p_value": "probability of such a share for this pair alone, if no pair acts jointly",
+    "share": "fraction of the labels' variance that the product explains in addition to main "
+    "effects; if smaller, the fraction in addition to main effects and squares of both features",
+    "share_before": "fraction of the labels' variance that the product explains in addition to "
+    "main effects",
+    "p_value": "probability of at least such a share for this single pair, if no pair acts jointly",
     "beta": "coefficient of the product of both features",
     "se": "standard error of beta",
     "family_wise": "probability that any pair has at least such a share if no pair acts jointly "
     "(family-wise p-value)",
-    "false_discovery": "false discovery rate: pairs with such a share or a larger one that are "
-    "expected by chance, divided by those found",
+    "false_discovery": "false discovery rate: expected number of pairs with at least such a share "
+    "by chance, divided by the observed number",
     "linkage": "squared correlation of the two features",
 }
 #: Descriptions that are different if features are paired with environments.
@@ -63,9 +64,9 @@ def table_of(
 ) -> xr.Dataset:
     """Build the table of pairs; with `warns`, warn of doubtful p-values.
 
-    `about` holds further attributes. `effects` are coefficients and standard errors (n, 2) of the
-    products, and a description of them. `main_inflation` is the inflation of single features. If
-    features were paired with columns that are not features, `environments` are their names.
+    `about` contains further attributes. `effects` are coefficients and standard errors (n, 2) of
+    the products, and a description of them. `main_inflation` is the inflation of single features.
+    If features were paired with columns that are not features, `environments` are their names.
     """
     best, log_p, null = scanned.judged.found, scanned.log_p, scanned.null
     before = scanned.judged.before
@@ -128,17 +129,19 @@ def _doubts(null: Null, inflation: Inflation | None, main_inflation: float | Non
         )
     if inflation is not None and inflation.is_real:
         yield (
-            f"Shares of all pairs are {inflation.times:.2f} times those for permuted labels, more "
-            "than in 95% of the permutations: samples may be related, or come from several "
-            "populations. p-values were corrected by this factor. For more power, regress out main "
-            "effects of a selection (selection=) and principal components (covariates=)."
+            f"Shares of all pairs are {inflation.times:.2f} times as large as with permuted "
+            "labels; 95% of the permutations have a smaller factor. Samples may be related, or "
+            "come from several populations. p-values were corrected by this factor. For more "
+            "power, regress out main effects of a selection (selection=) and principal components "
+            "(covariates=)."
         )
     elif main_inflation is not None and main_inflation > MUCH:
         yield (
-            f"Single features are associated with the labels far more than by chance (lambda "
-            f"{main_inflation:.1f}): many features act, or the labels follow populations or "
-            "batches. Then pairs of features that differ between these may seem to act jointly. "
-            "To check, pass principal components as covariates=, see dhsic.pca."
+            "Single features are associated with the labels far more than by chance (lambda "
+            f"{main_inflation:.1f}). Either many features act, or the labels depend on "
+            "populations or batches. In the second case, features that differ between populations "
+            "or batches may seem to act jointly. To check, pass principal components as "
+            "covariates=, see dhsic.pca."
         )
 
 
@@ -152,7 +155,7 @@ def pair_table(
 ) -> xr.Dataset:
     """Build a table of pairs along `dim`: positions, names and other columns.
 
-    A second feature of -1 means a single feature.
+    If the second feature is -1, the row is a single feature.
     """
     stored, names, alone = stored_positions(source), source.feature_names(), second < 0
     variables: dict[str, Array] = {
@@ -173,7 +176,7 @@ def pair_table(
 
 
 def _places(source: AbstractSource, first: Index, second: Index) -> dict[str, Array]:
-    """Columns with the genomic positions of both variants, by name; {} if unknown."""
+    """Columns with the genomic positions of both variants, by name; empty if unknown."""
     alone, both = second < 0, (first, np.maximum(second, 0))
     contigs, positions = ([_read(source, name, at) for at in both] for name in (CONTIG, POSITION))
     if contigs[0] is None or positions[0] is None:
@@ -190,7 +193,10 @@ def _places(source: AbstractSource, first: Index, second: Index) -> dict[str, Ar
 
 
 def _read(source: AbstractSource, name: str, at: Index) -> Any:
-    """Column `name` of the features at positions `at`, contigs as text; None if there is none."""
+    """Read the column `name` for the features at positions `at`.
+
+    Contigs are returned as text. The result is None if there is no such column.
+    """
     columns = source.feature_columns()
     if columns is None:
         coordinate = source.feature_coords().get(name)

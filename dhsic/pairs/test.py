@@ -61,7 +61,7 @@ class Forecast:
     Attributes
     ----------
     n_pairs, n_tiles : int
-        Number of pairs, and of tiles (tasks) into which they are divided.
+        Number of pairs, and number of tiles (tasks) that contain them.
     flops, permuted_flops : float
         Float32 operations of matrix products, for the scan and for its permutations.
     values : float
@@ -151,7 +151,7 @@ class PairTest:
         if not is_count(self.functions) or self.functions not in FUNCTIONS:
             raise InputError(
                 f"functions={self.functions!r}; pass 1 for the product of two features, or 2 or 4 "
-                "for products of that many functions of the ranks of each."
+                "for products of 2 or 4 functions of the ranks of each feature."
             )
         for name in ("alpha", "least", "linked"):
             check_part(name, getattr(self, name))
@@ -176,10 +176,10 @@ class PairTest:
         Main effects of the features `main` are regressed out. All pairs among the features `among`
         (ascending; by default all features) are tested, and with `with_all` also their pairs with
         all other features. With `second`, pairs of a feature in `among` with a feature in `second`
-        are tested instead; if `given` has an environment, features in `among` with its columns.
-        Main effects of features `elsewhere`, which filters exclude, and the columns of `effects`
-        (m, r) are regressed out too. A `reader` of inspected data, without scaling, avoids
-        inspecting the values again.
+        are tested instead. If `given` has an environment, features in `among` are paired with its
+        columns. Main effects of features `elsewhere`, which filters exclude, and the columns of
+        `effects` (m, r) are regressed out too. A `reader` of inspected data, without scaling,
+        avoids inspecting the values again.
         """
         source = given.source
         if given.environment is not None and self.functions > 1:
@@ -318,7 +318,7 @@ class PairTest:
     def _identity(
         self, reader: Reader, given: Labelled, labels: Labels, pairs: PairSet
     ) -> dict[str, Any]:
-        """Values that identify the scan; a checkpoint of another scan has other values."""
+        """Values that identify the scan; the checkpoint of another scan has different values."""
         if self.checkpoint is None:
             return {}
         values = sha256(reader.scaling.checksum.tobytes())
@@ -365,7 +365,7 @@ def regressed_out(
     missing: str = "mean",
     functions: int = 0,
 ) -> Float:
-    """Orthonormal basis Q (m, q) of all effects that are regressed out, except those of the pairs.
+    """Orthonormal basis Q (m, q) of all regressed-out effects, except those of the pairs.
 
     For `main`, `elsewhere` and `effects` see `PairTest.of`, for `functions` see `basis`.
     """
@@ -400,7 +400,7 @@ def check_columns(tested: str, missing: str, label_kernel: str) -> None:
 
 
 def check_main(n: int, m: int) -> None:
-    """Reject n main effects if they leave too few degrees of freedom of m samples."""
+    """Reject n main effects if too few degrees of freedom are left with m samples."""
     if n and n >= m // 2:
         raise InputError(
             f"selection= has {n} features, which are too many main effects for {m} samples. Pass "
@@ -413,7 +413,7 @@ def filtered_features(
 ) -> Float:
     """Standardised values (r, m) of features that filters exclude from a source.
 
-    They are named in a warning. Constant features are omitted.
+    A warning names these features. Constant features are omitted.
     """
     unfiltered = whole_of(given.source)
     names = unfiltered.feature_names()
@@ -440,8 +440,8 @@ def basis(
 ) -> Float:
     """Orthonormal basis Q (m, q) of the mean, covariates and main effects.
 
-    Main effects are linear; with `functions`, the effects of this number of functions of the ranks
-    of each feature are added.
+    Main effects are linear. If `functions` is given, effects of this number of functions of each
+    feature's ranks are added.
     """
     m, varying = reader.n_samples, main[~reader.scaling.constant[main]]
     if not varying.size:
@@ -457,7 +457,7 @@ def basis(
 
 
 def checked_labels(y: Array | None, m: int) -> Array:
-    """Return the labels; InputError if their number is not m."""
+    """Return the labels; raises InputError if their number is not m."""
     if y is None or len(y) != m:
         n = 0 if y is None else len(y)
         raise InputError(

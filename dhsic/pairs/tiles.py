@@ -10,13 +10,13 @@ A tile is tested in one of two ways:
 - *whole*: shares of all of its pairs are computed, from four products besides those with labels;
 - *screened*: only the products with labels are computed for all pairs.
 
-The screen works as follows. A tested pair has ``|M z|^2 >= least m``, so a share s requires
-``|U'M z|^2`` of at least ``s least m`` (less if both features explain much of the labels by
-themselves, which is known for each feature). ``U'z`` differs from ``U'M z`` by ``C'beta``, the
-contribution of both main effects, which is small if main effects are small. So all pairs with a
-strong main effect are tested, and of the other pairs only those with ``|U'z|^2 >= MARGIN s least
-m``. The screen misses pairs of linked features whose main effects hide the product. The number of
-missed pairs is counted on the permuted pairs, all of which are tested anyway.
+The screen works as follows. A tested pair has ``|M z|^2 >= least m``, so a share s requires ``|U'M
+z|^2`` of at least ``s least m`` (less if both features explain much of the labels by themselves,
+which is known for each feature). ``U'z`` differs from ``U'M z`` by ``C'beta``, the contribution of
+both main effects, which is small if main effects are small. So all pairs with a strong main effect
+are tested, and of the other pairs only those with ``|U'z|^2 >= MARGIN s least m``. The screen
+misses pairs of linked features whose main effects hide the product. The number of missed pairs is
+counted on the permuted pairs, all of which are tested anyway.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ LEAST_LEFT = 0.1
 
 
 def run_width(m: int, d: int, functions: int = 1) -> int:
-    """Number of features in a range; smaller for several functions, which also need float64."""
+    """Number of features in a range.
+
+    It is smaller if there are several functions, which also need float64.
+    """
     each = 4 * m * (1 if functions == 1 else 2 * COPIES_OF_FUNCTIONS * functions)
     return max(1, min(WIDEST, RUN_BYTES // each, -(-d // FEWEST_RUNS)))
 
@@ -123,12 +126,12 @@ def between_jobs(runs: Sequence[Job], others: Sequence[Job]) -> list[Job]:
 
 
 def run_jobs(runs: Sequence[Job]) -> list[Job]:
-    """Return one job for each range of features, which are paired with columns of the pass."""
+    """Return one job per range of features, to be paired with columns of the pass."""
     return [_marked(run, 0) for run in runs]
 
 
 def columns_beside(columns: Float, first: int) -> Tile:
-    """Columns (m, k), which are not features, as the second side of tiles.
+    """Side of tiles that consists of columns (m, k) that are not features.
 
     In pairs, their positions are `first`, ``first + 1``, ...
     """
@@ -158,7 +161,7 @@ class FeatureRun:
     ) -> tuple[FeatureRun, FeatureRun]:
         """Return both sides of a tile; they are the same object if the tile is on the diagonal.
 
-        With `beside` (see `columns_beside`), this is the second side.
+        With `beside` (see `columns_beside`), the second side is `beside`.
         """
         of: tuple[list[Tile], list[Tile]] = [], [] if beside is None else [beside]
         for tile in blocks:
@@ -173,7 +176,7 @@ class FeatureRun:
         return cls(features, tiles, Side.of(X, labels))
 
     def exact(self, at: Index, labels: Labels) -> Side:
-        """Side of the features at positions `at` of the range, in float64."""
+        """Return the side of the features at positions `at` of the range, in float64."""
         parts, begin = [], 0
         for tile in self.tiles:
             rows = at[(at >= begin) & (at < begin + len(tile.raw))] - begin
@@ -194,7 +197,8 @@ class BestPairs:
     shares, linked : (n,) float64
         Shares and squared correlations.
     n_judged, n_reaching : int
-        Number of pairs whose shares were computed, and number of those that reach the target share.
+        Number of pairs with a computed share, and number of these pairs that reach the target
+        share.
     """
 
     pairs: Index
@@ -232,7 +236,7 @@ class BestPairs:
         return self.take(self.order()[:n])
 
     def with_(self, other: BestPairs, n: int) -> BestPairs:
-        """Return the best n pairs of both objects."""
+        """Return the best n pairs among the pairs of both objects."""
         return BestPairs(
             np.concatenate([self.pairs, other.pairs]),
             np.concatenate([self.shares, other.shares]),
@@ -244,13 +248,16 @@ class BestPairs:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Range of rows of a tile; if `is_square`, only pairs above the tile's diagonal are counted."""
+    """Range of rows of a tile.
+
+    If `is_square`, only pairs above the diagonal of the tile are counted.
+    """
 
     rows: slice
     is_square: bool
 
     def skipped(self, width: int) -> Array:
-        """Mask (c, width) of the entries that are not counted: on or below the tile's diagonal."""
+        """Mask (c, width) of uncounted entries, which are on or below the tile's diagonal."""
         below: Array = np.arange(self.rows.start, self.rows.stop)[:, None] >= np.arange(width)
         return below
 
@@ -332,7 +339,7 @@ class Scan(AbstractPass):
             yield places[share >= least], len(places)
 
     def _exact(self, left: FeatureRun, right: FeatureRun, at: Index) -> BestPairs:
-        """Recompute the explained shares of candidate pairs in float64, and return the best pairs.
+        """Recompute the shares of candidate pairs in float64, and return the best pairs.
 
         `at` (n, 2) are their positions in the tile.
         """
@@ -382,7 +389,7 @@ def _strong(left: Side, right: Side) -> Iterator[tuple[Index, Index]]:
 
 
 def lifted(side: Side) -> Array:
-    """Values of features scaled by ``(1 - 2 a)^-1/4``, to bound ``e' N^-1 e`` in the screen.
+    """Values of features, scaled by ``(1 - 2 a)^-1/4`` to bound ``e' N^-1 e`` in the screen.
 
     a_j is the share of the labels that x_j explains. The smallest eigenvalue of N for unlinked
     features is ``1 - a_j - a_k >= sqrt((1 - 2 a_j)(1 - 2 a_k))``.
@@ -404,8 +411,8 @@ class PermutationResult:
         Approximate shares of every n-th pair: for the observed labels, and for the first B'
         permutations (at most `MEASURED`).
     n_reaching, n_lost : int
-        Number of pairs that reach the target share with the observed labels, and number of these
-        that a screen would miss.
+        Number of pairs that reach the target share with the observed labels, and how many of these
+        pairs a screen would miss.
     """
 
     largest: Float
@@ -418,8 +425,8 @@ class PermutationResult:
 class Largest(AbstractPass):
     """Pass that returns the largest share of each permutation of the labels, for each tile.
 
-    The result is a `PermutationResult`. If `reach` is set, it also counts the pairs whose share
-    with the observed labels is at least `reach`, and those of them that a screen would miss.
+    The result is a `PermutationResult`. If `reach` is set, it also counts the pairs with a share of
+    at least `reach` with the observed labels, and how many of these pairs a screen would miss.
     """
 
     labels: Labels
@@ -463,11 +470,11 @@ class Largest(AbstractPass):
         )
 
     def _at_once(self, m: int) -> int:
-        """Maximum number of pairs whose products are in memory together."""
+        """Maximum number of pairs with products in memory at the same time."""
         return max(1, PERMUTED_ENTRIES // max(m, int(self.columns.shape[1])))
 
     def _lost(self, left: Side, right: Side, narrow: Labels, reaches: Array) -> int:
-        """Number of the pairs that reach the target share and that a screen would miss."""
+        """Number of pairs that reach the target share but would be missed by a screen."""
         assert self.reach is not None, "a screen is tried"
         if not reaches.any():
             return 0
@@ -497,7 +504,7 @@ def permuted_columns(labels: Labels, permuted: Array) -> Array:
 
 
 def strips(n_rows: int, n_columns: int, times: int = 1) -> list[slice]:
-    """Divide the rows of a tile into strips, which are `times` larger than by default."""
+    """Divide the rows of a tile into strips that are `times` larger than the default."""
     return slices(n_rows, max(1, times * STRIP_ENTRIES // max(1, n_columns)))
 
 

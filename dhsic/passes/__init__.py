@@ -1,9 +1,10 @@
 """Passes: functions that map features, as they are read, to results.
 
-All work on features is done in passes. A pass is frozen and picklable. It carries the parameters
-of the computation (an engine and its state, landmarks, a criterion), and computes the result of one
-job in `AbstractPass.over`. The function `run`, which workers execute, reads the blocks. The runner
-is `dhsic.passes.reader`: it concatenates results, or adds them up along a tree of jobs.
+All work on features is done in passes. Passes are immutable and can be pickled. It carries the
+parameters of the computation (an engine and its state, landmarks, a criterion), and computes the
+result of one job in `AbstractPass.over`. The function `run`, which workers execute, reads the
+blocks. The reader (`dhsic.passes.reader`) runs passes. It concatenates the results of jobs, or adds
+them in a tree.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ CODE_ENTRIES = 1 << 23
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Features of one block that a task reads."""
+    """Features of one block that a task reads, with their scaling and integer tags."""
 
     local: Index  # (c,), positions in the block, ascending
     scaling: Scaling | None = None  # one entry per column; None if unknown or not needed
@@ -78,7 +79,7 @@ class Tile:
     imputed: Array | None = None
 
     def values(self, dtype: Any, moved: Move | None = None) -> Array:
-        """Return the standardised values, (c, m), read-only.
+        """Return the standardised values, (c, m), as a read-only array.
 
         `moved` is a function that moves arrays to a device; with None, the values are in host
         memory.
@@ -97,11 +98,11 @@ class Tile:
         return measure(self.raw, self.missing_code, standardize=standardize, p=p)
 
     def in_order(self, Z: Float, mask: Mask | None, scaling: Scaling) -> Float:
-        """Give scaled values Z (c, m) the order that rank tests compare, in place, and return them.
+        """Replace scaled values by values in the order that rank tests compare; return them.
 
-        `mask` (c, m) is the mask of missing values, or None. Dosages are rounded, unless a feature
-        would become constant. Features whose order was lost by scaling get the ranks of their
-        values.
+        Z (c, m) are the scaled values, changed in place. `mask` (c, m) marks missing values; it may
+        be None. Dosages are rounded, unless a feature would become constant by rounding. If scaling
+        changed the order of a feature's values, they are replaced by their ranks.
         """
         if self.imputed is not None:
             which = np.flatnonzero(self.imputed)
@@ -112,16 +113,16 @@ class Tile:
 
     @property
     def codes(self) -> Codes | None:
-        """The values as genotype codes (`Codes`); None if they are not genotypes."""
+        """Genotype codes of the tile (`Codes`); None if the values are not genotypes."""
         return Codes.of(self.raw, self.missing_code)
 
     @property
     def facts(self) -> FeatureStats:
-        """Statistics of the features that engines need."""
+        """Statistics of the features that the scoring engines need."""
         return FeatureStats(self.scaling.max_abs, self.scaling.fourth_moment, self.scaling.n_levels)
 
     def part(self, which: slice | Index) -> Tile:
-        """Return a tile with the features `which` only."""
+        """Return a tile that contains only the features `which`."""
         scaling = None if self.scaling is None else self.scaling.take(which)
         tags = None if self.tags is None else self.tags[which]
         imputed = None if self.imputed is None else self.imputed[which]
@@ -162,18 +163,24 @@ def tile_height(m: int) -> int:
 
 
 def tile_of(dtype: Any) -> int:
-    """Number of features per tile of the exact engine; a tile has equal bytes for every dtype."""
+    """Number of features per tile of the exact engine.
+
+    Tiles of all dtypes have the same number of bytes.
+    """
     return TILE * 8 // int(np.dtype(dtype).itemsize)
 
 
 def exact_tile(m: int, tiles: int = TILES) -> int:
-    """Bytes of the float64 arrays, each (`TILE`, m), that a task holds; `tiles` is their number."""
+    """Memory of the float64 arrays that a task holds, in bytes.
+
+    There are `tiles` arrays of shape (`TILE`, m).
+    """
     return tiles * TILE * m * 8
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cost of a pass, computed from sizes, for run plans and the memory estimate."""
+    """Cost of a pass, computed from array sizes, for run plans and the memory estimate."""
 
     float32: float = 0.0  # flops of matrix products per feature
     float64: float = 0.0
@@ -186,38 +193,44 @@ class Cost:
 
 
 class AbstractPass(ABC):
-    """A computation on features, done block by block. Subclasses are frozen and picklable."""
+    """Computation on features, done block by block.
+
+    Subclasses are immutable and can be pickled.
+    """
 
     #: Whether several runs may request an identical pass, so that comparing requests pays off.
     is_common: ClassVar[bool] = False
 
     @abstractmethod
     def over(self, blocks: Iterator[Tile], m: int) -> Any:
-        """Compute the result of one job from its blocks, in order; each block has m samples."""
+        """Compute the result of one job from its blocks, which come in order and have m samples."""
 
     def cost(self, m: int) -> Cost:
         """Estimate the cost for m samples, from array sizes alone."""
-        raise TypeError(f"{self} does not say what it takes")
+        raise TypeError(f"{self} has no cost estimate")
 
     @classmethod
     def over_all(cls, passes: Sequence[Any], blocks: Sequence[Tile], m: int) -> tuple[Any, ...]:
         """Compute the results of several passes of this class over the same features.
 
-        Each result is the same as if its pass ran alone; subclasses do shared work only once.
+        Each result is the same as if its pass ran alone. Subclasses do shared work only once.
         """
         return tuple(each.over(iter(blocks), m) for each in passes)
 
 
 def square_cost(m: int) -> Cost:
-    """Cost of summing an (m, m) statistic over features, of which one triangle is computed."""
+    """Cost of summing an (m, m) statistic over features.
+
+    The statistic is symmetric, so only one triangle is computed.
+    """
     return Cost(float64=float(m) ** 2, values=m, result=8 * m**2, tile=exact_tile(m))
 
 
 class AbstractSum(AbstractPass):
-    """A pass whose results are added up pairwise, along a tree (`dhsic.runtime.tree_reduce`)."""
+    """Pass with results that are added in a tree (`dhsic.runtime.tree_reduce`)."""
 
     def add(self, left: Any, right: Any) -> Any:
-        """Sum of two results; the left one may be overwritten."""
+        """Return the sum of two results; the left one may be overwritten."""
         left += right
         return left
 
@@ -228,9 +241,9 @@ class AbstractSum(AbstractPass):
 
 
 def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | None]) -> Any:
-    """Run a pass over the blocks of a job; workers execute this function for every pass.
+    """Run a pass over the blocks of a job, on a worker.
 
-    `asked` is the pass and the sample indices of the run (None: all samples).
+    `asked` contains the pass and the sample indices of the run (None: all samples).
     """
     a_pass, rows = asked  # rows: the samples of the run, None for all
     if job.samples is not None:
@@ -249,16 +262,20 @@ def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | Non
 
 
 def samples_of(source: AbstractSource, some: slice, rows: Index | None) -> Index:
-    """Sample indices in the slice `some` of the run's samples, `rows` (None: all samples)."""
+    """Indices of the run's samples at the positions `some`.
+
+    `rows` are the indices of all samples of the run (None: all samples of the source).
+    """
     return np.arange(*some.indices(source.n_samples)) if rows is None else rows[some]
 
 
 @dataclass(frozen=True, slots=True)
 class Measure(AbstractSum):
-    """First pass: measures the scaling of the features.
+    """First pass, which measures the scaling of the features.
 
-    The result is a list of scalings and, if `sums` is given, the upper triangle of the statistic
-    that it sums over features, (m, m); else None. With weights p (m,), the scaling is weighted.
+    The result is a list of scalings, and a statistic. If `sums` is given, the statistic is the sum
+    over features that `sums` defines, as an upper triangle (m, m); otherwise it is None. With
+    sample weights p (m,), the scaling is weighted.
     """
 
     is_common: ClassVar[bool] = True
@@ -289,9 +306,10 @@ class Measure(AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class Values(AbstractPass):
-    """Pass that returns standardised values, (c, m), computed in float64 and converted to `dtype`.
+    """Pass that returns the standardised values of features, (c, m).
 
-    The values of a feature do not depend on the other features that are read.
+    Values are computed in float64 and converted to `dtype`. The values of a feature do not depend
+    on the other features that are read.
     """
 
     is_common: ClassVar[bool] = True
@@ -310,7 +328,7 @@ class Values(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class Sum(AbstractSum):
-    """Pass that sums a kernel's statistic (such as inner products) over features, as a triangle.
+    """Pass that sums a kernel's statistic (such as inner products of samples) over features.
 
     The result is an upper triangle, (m, m).
     """
@@ -330,11 +348,14 @@ class Sum(AbstractSum):
 
 
 class AbstractByTile(AbstractPass):
-    """A pass that computes an array per feature, tile by tile."""
+    """Pass that computes an array per feature, tile by tile."""
 
     @abstractmethod
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Array]]:
-        """Return the number of features per tile (None: a block) and the function of a tile."""
+        """Return the number of features per tile, and the function to apply to each tile.
+
+        The number is None if a tile is a whole block.
+        """
 
     def over(self, blocks: Iterator[Tile], m: int) -> Array:
         height, function = self.by_tile(m)
@@ -354,17 +375,17 @@ class AbstractByTile(AbstractPass):
 
 
 class AbstractShared(AbstractPass):
-    """A pass that can share a part of its work with the passes of other runs."""
+    """Pass that can share a part of its work with the passes of other runs."""
 
     @property
     @abstractmethod
     def shares(self) -> Hashable:
-        """Key of the shared work: passes with equal keys run together."""
+        """Key of the work that passes can share: passes with equal keys run together."""
 
     @classmethod
     @abstractmethod
     def together(cls, passes: Sequence[Any], blocks: Iterable[Tile], m: int) -> Sequence[Any]:
-        """Compute the results of passes whose `shares` keys are equal."""
+        """Compute the results of passes that have the same `shares` key."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Any:
         return self.together([self], blocks, m)[0]
@@ -386,10 +407,10 @@ def mover(device: str | None) -> Move | None:
 
 
 def placed(device: str | None, state: Any) -> tuple[Any, Move | None]:
-    """Move the state of an engine to a device; return it, and the function that moves arrays there.
+    """Move the state of an engine to a device.
 
-    If `device` is None (the CPU), or the engine only supports NumPy, the state is unchanged and the
-    function is None.
+    Returns the state, and a function that moves arrays to the device. If `device` is None (the
+    CPU), or the engine supports only NumPy, the state is unchanged and the function is None.
     """
     if device is None or not hasattr(state, "on"):
         return state, None

@@ -1,4 +1,4 @@
-"""Counts for filters before a run: alleles and genotypes per feature, missing calls per sample."""
+"""Counts for filters before a run: alleles, genotypes and missing calls."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class CountAlleles(AbstractPass):
 class MissingCalls:
     """Missing calls per sample, and a census of the values.
 
-    `n_missing` (m,) is the number of missing values, `coded` (codes, m) the number of values equal
-    to each of `CODES`, the numbers that may stand for missing values.
+    `n_missing` (m,) is the number of missing values of each sample. Some numbers (`CODES`) may
+    stand for missing values; `coded` (codes, m) counts the values equal to each of them.
     """
 
     n_missing: Index
@@ -87,7 +87,7 @@ class CountMissingCalls(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class CountingOn(AbstractCounting):
-    """Counter of alleles and missing calls; `made` creates the runtime for each count."""
+    """Counter of alleles and missing calls; `made` creates the runtime of each count."""
 
     made: Callable[[], AbstractContextManager[AbstractRuntime]]
 
@@ -113,7 +113,7 @@ class CountingOn(AbstractCounting):
 def _looked_at_few(
     source: AbstractSource, runtime: AbstractRuntime, rows: Index | None
 ) -> tuple[Reader, Jobs, Census, bool]:
-    """Take the census of a few jobs, unless the format declares the kind of the values.
+    """Take the census of a few jobs, unless the format declares the kind of its values.
 
     Returns a reader, its jobs, the census, and whether all values must be examined.
     """

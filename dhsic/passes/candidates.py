@@ -1,12 +1,12 @@
 """Candidates for removal or addition: single features, or groups of features.
 
-Features are scored by progressive refinement: first all of them, then those whose rank is still
-undecided; `dhsic.engines.refine` chooses the engines. `Threshold` follows a low-rank round in which
-K is known: it scores exactly the features that an error could move across the threshold. Of a
-million features, few are that close to it, so a round costs little more than low rank alone. The
-result equals that of the exact engine, except for features farther away, which may use a part of
-the tolerance. Groups (for example all variants of a gene) are scored by the definition of HSIC, in
-jobs that read whole groups.
+Features are scored by progressive refinement: first all of them, then the features with undecided
+rank; `dhsic.engines.refine` chooses the engines. After a low-rank round in which K is known,
+`Threshold` scores exactly those features that an approximation error could move across the removal
+threshold. Even of a million features, only few are so close to the threshold. The round therefore
+costs little more than a low-rank round. The result is the same as with the exact engine, except for
+errors in features farther away, which stay within the tolerance. Groups (for example all variants
+of a gene) are scored by the definition of HSIC. Each job reads whole groups.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ Gains = tuple[Float, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Engines and data for scoring candidates."""
+    """Engines and data that are used to score candidates."""
 
     engines: AbstractEngines
     data: AbstractReader
@@ -95,25 +95,28 @@ class AbstractCandidates(ABC):
 
     @abstractmethod
     def summed(self, candidates: Index, of_features: Float) -> Float:
-        """Sum the values `of_features`, one per feature, over the features of each candidate."""
+        """Sum values of features over the features of each candidate.
+
+        `of_features` has one value per feature.
+        """
 
     def dimension(self, candidates: Index) -> int:
-        """Number of features of the candidates, from which bandwidth policies choose sigma."""
+        """Number of features of the candidates; bandwidth policies choose sigma from it."""
         return self.features(candidates).size
 
     @property
     @abstractmethod
     def mean_size(self) -> float:
-        """Mean number of features per candidate, for the sigma that all candidates share."""
+        """Mean number of features per candidate, used to choose one sigma for all candidates."""
 
     @property
     def mean_dimension(self) -> float:
-        """Mean `dimension` of a candidate."""
+        """Mean over candidates of their `dimension`."""
         return self.mean_size
 
     @abstractmethod
     def gains(self, S: Index, asked: Scoring) -> Gains:
-        """Compute gains of the candidates S, (s,), and a record of the work done.
+        """Compute the gains of the candidates S, (s,), and a record of the work.
 
         The gain of a candidate is the change of HSIC when it is removed (or added). Gains are
         accurate enough to rank the `asked.n` largest.
@@ -177,9 +180,9 @@ class Singles(AbstractCandidates):
 
 
 def _share(difference: Float, errors: Float) -> float:
-    """Largest ratio of an observed error (`difference`) to its bound; 0 without valid bounds.
+    """Largest ratio of an observed error (`difference`) to its error bound.
 
-    A bound is valid if it is finite and positive.
+    Only bounds that are finite and positive are used. The ratio is 0 if there are none.
     """
     bounded = np.isfinite(errors) & (errors > 0)
     return float((np.abs(difference[bounded]) / errors[bounded]).max(initial=0.0))
@@ -187,11 +190,11 @@ def _share(difference: Float, errors: Float) -> float:
 
 @dataclass(frozen=True)
 class Threshold:
-    """The removal threshold of a round: halfway between the n-th largest gain and the next one.
+    """Removal threshold of a round: halfway between the n-th largest gain and the next one.
 
-    S are the features of the round, of which the n with the largest gains are removed. A fraction
-    `tolerance` of the removed features may be wrong. At least `fewest` features are scored exactly;
-    by default `PROBED`, if any feature is near the threshold.
+    S are the features of the round; the n features with the largest gains are removed. A fraction
+    `tolerance` of the removed features may be wrong. If any feature is near the threshold, at least
+    `fewest` features are scored exactly (default `PROBED`).
     """
 
     question: ScoringProblem
@@ -204,9 +207,9 @@ class Threshold:
     def corrected(self, gains: Float, certificate: Certificate) -> tuple[Float, Index, Certificate]:
         """Score exactly the features that an error could move across the threshold.
 
-        Returns all gains, the positions of the exact gains, and a certificate. The other gains are
-        corrected by the mean error that the exact ones reveal, in proportion to the mean square of
-        each feature.
+        Returns all gains, the positions of the exact gains, and a certificate. The exact gains show
+        the mean error of the approximate ones, relative to the mean square of the feature. The
+        other gains are corrected by this error.
         """
         exact, sizes = gains.copy(), self.data.sizes(self.S)
         scored = np.zeros(self.S.size, dtype=bool)
@@ -225,9 +228,9 @@ class Threshold:
         return exact, np.flatnonzero(scored), remaining
 
     def _first_band(self, gains: Float, deviations: Float) -> Mask:
-        """Mask of the features next to the threshold that are scored first to measure the error.
+        """Mask of the features next to the threshold, which are scored first to measure the error.
 
-        All features are in the mask if the tolerance is 0 or the estimated error is not finite.
+        The mask contains all features if the tolerance is 0 or the estimated error is not finite.
         """
         if self.tolerance == 0 or not np.isfinite(deviations).all():
             return np.ones(len(gains), dtype=bool)
@@ -236,9 +239,10 @@ class Threshold:
         return nearest_to_threshold(gains, self.n, fewest) if band.sum() < fewest else band
 
     def _band(self, gains: Float, deviations: Float, sure: Mask) -> Mask:
-        """Mask of the features to score exactly, so that the errors of the others are tolerable.
+        """Mask of the features to score exactly.
 
-        `sure` is the mask of features whose gains are exact already.
+        The mask is chosen such that the errors of the other features are tolerable. `sure` marks
+        the features whose gains are exact already.
         """
         band = sure
         for width in BANDS:
@@ -257,9 +261,9 @@ def scored_to(
     *,
     aloud: bool = False,
 ) -> Float:
-    """Gains of features by the float32 series engine, to a given precision.
+    """Compute gains of features by the float32 power series, to a given precision.
 
-    The order of each feature's series is such that its truncation error is at most `part` of the
+    Each feature has its own order of the series. The truncation error is at most `part` of the
     spread of gains. Features that need an order above `HIGHEST_ORDER` are scored by the final
     engine.
     """
@@ -277,9 +281,10 @@ def scored_to(
 
 
 class Membership(AbstractCandidates):
-    """Assignment of features to groups; `codes` (d,) are group numbers, from 0.
+    """Assignment of features to groups.
 
-    With `as_one`, the features of a group are scaled together and count as one in sigma.
+    `codes` (d,) are group numbers, from 0. With `as_one`, the features of a group are scaled
+    together and count as one feature in sigma.
     """
 
     has_engines = False
@@ -324,7 +329,7 @@ class Membership(AbstractCandidates):
         return self.features(groups).size / groups.size
 
     def jobs(self, data: AbstractReader, groups: Index) -> list[Job]:
-        """Create jobs that each read whole groups, and sum at most `OPEN_GROUPS` at a time."""
+        """Create jobs that read whole groups, and keep at most `OPEN_GROUPS` sums at a time."""
         out: list[Job] = []
         for batch in self._batches(groups):
             features = self.features(np.array(batch))
@@ -343,7 +348,10 @@ class Membership(AbstractCandidates):
         return gains, {"engine": f"groups: {S.size}"}
 
     def _batches(self, groups: Index) -> list[list[int]]:
-        """Divide groups into one batch per job; groups of neighbouring features stay together."""
+        """Divide groups into batches, one per job.
+
+        Groups of neighbouring features stay together.
+        """
         spans = []
         for group in groups:
             features = self.features(np.array([group]))
@@ -364,10 +372,12 @@ class Membership(AbstractCandidates):
 
 @dataclass(frozen=True, slots=True)
 class ScoreGroups(AbstractPass):
-    """Pass that computes the gains of whole groups; returns group numbers and gains, (g,) each.
+    """Pass that computes the gains of whole groups.
 
-    G (m, m) is the statistic of all features of the round, and G_g that of the features of group g,
-    summed as they are read. Without the group the statistic is ``G - G_g``; the change of the
+    The result is the group numbers and their gains, (g,) each.
+
+    G (m, m) is the statistic of all features of the round. The statistic G_g of group g is summed
+    while its features are read. Without the group the statistic is ``G - G_g``; the change of the
     kernel is computed tile by tile.
 
     All features of a group are in one job. `sizes` (n_groups,) is the number of features of each
@@ -387,7 +397,7 @@ class ScoreGroups(AbstractPass):
         return np.array(order, dtype=np.int64), np.array([gains[group] for group in order])
 
     def _statistics(self, blocks: Iterator[Tile], m: int) -> Iterator[tuple[int, Float]]:
-        """Yield every group with its statistic, as soon as its last feature has been read."""
+        """Yield each group and its statistic once all features of the group have been read."""
         open_: dict[int, Float] = {}
         n_unread = self.sizes.copy()
         for tile in split_tiles(blocks, 2 * TILE):
@@ -439,8 +449,8 @@ class ScoreGroups(AbstractPass):
     def _with(self, state: DirectState, upper: Float) -> float:
         """Gain of adding a group g to the features S, ``<W, K(S with g) - K(S)>``.
 
-        `state` and `upper` are as in `_without`. The gain is minus that of removing g from S with
-        g.
+        `state` and `upper` are as in `_without`. It is the negative of the gain of removing g from
+        the larger set.
         """
         part = Statistic(upper)
         G, norms = state.G + part.to_dense(), state.norms + part.diagonal

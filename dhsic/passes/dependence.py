@@ -3,8 +3,8 @@
 Algorithm 1 (backward) removes features j from S and needs HSIC(sigma, S without j), from
 `SourceDependence`; its rounds are scored by a strategy (`dhsic.passes.scorer`). Algorithm 2
 (forward) adds features j to the chosen ones, S-dagger, and needs HSIC(sigma, S-dagger + {j}), from
-`SourceForward`; the sum over the chosen features covers all pairs of samples, or in low rank pairs
-of samples and landmarks. Candidates are features or groups of features.
+`SourceForward`; the sum over the chosen features contains all pairs of samples, or, in low rank,
+all pairs of a sample and a landmark. Candidates are features or groups of features.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class AbstractRoundDependence(ABC):
 
     @abstractmethod
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
-        """Use the data as their own labels; called after `measure`.
+        """Use the data as their own labels (unsupervised selection); called after `measure`.
 
         `weigh` computes the label weights W (m, m) from the kernel matrix K (m, m) of all features.
         """
@@ -97,7 +97,10 @@ class AbstractRoundDependence(ABC):
 
     @abstractmethod
     def resume(self, state: SelectionState, arrays: Mapping[str, Array]) -> None:
-        """Restore the run to `state` and its saved `arrays`; it must follow `measure`."""
+        """Restore the run to `state` and its saved `arrays`.
+
+        It must be called after `measure`.
+        """
 
     def resume_arrays(self) -> Mapping[str, Array]:
         """Arrays that a resumed run needs in addition to its state."""
@@ -105,11 +108,11 @@ class AbstractRoundDependence(ABC):
 
     @property
     def candidates(self) -> Index:
-        """Candidates: features that vary, or their groups."""
+        """Candidates for selection: the features that vary, or groups of them."""
         return self._candidates.every
 
     def bandwidth(self, S: Index) -> float:
-        """Return sigma (line 3 of the algorithm), which `move_to` has computed for S."""
+        """Return sigma (line 3 of the algorithm) for S; `move_to` has computed it."""
         del S
         return self._sigma
 
@@ -124,7 +127,7 @@ class AbstractRoundDependence(ABC):
         return first, np.delete(np.arange(gains.size), first)
 
     def _took(self, sigma: float, hsic: float) -> dict[str, Any]:
-        """Last entries of a round's record: sigma, HSIC, and the seconds and bytes that it took."""
+        """Last entries of a round's record: sigma, HSIC, run time in seconds, and bytes read."""
         before, self._read = self._read, self.data.bytes_read
         return {
             "sigma": float(sigma),
@@ -135,7 +138,7 @@ class AbstractRoundDependence(ABC):
 
 
 class SourceDependence(AbstractRoundDependence):
-    """Implementation of `dhsic.algorithms.bahsic.Dependence` for the features of a source."""
+    """HSIC for backward elimination (`dhsic.algorithms.bahsic.Dependence`), from a source."""
 
     def __init__(
         self,
@@ -159,7 +162,9 @@ class SourceDependence(AbstractRoundDependence):
         return scaling
 
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
-        assert isinstance(self.scorer, ExactScorer), "labels of full rank have no factor"
+        assert isinstance(self.scorer, ExactScorer), (
+            "data that are their own labels are scored exactly"
+        )
         self.scorer.weigh_itself(weigh)
 
     def check_overflow(self) -> None:
@@ -193,7 +198,7 @@ class SourceDependence(AbstractRoundDependence):
             self._sigma = self.choices.bandwidth(self.scorer.bandwidth_stats(), n)
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
-        """Find the n candidates whose removal leaves the largest HSIC (line 4 of Algorithm 1)."""
+        """Find the n candidates whose removal gives the largest HSIC (line 4 of Algorithm 1)."""
         gains, hsic, record = self.scorer.gains(sigma, S, n)
         first, remaining = self._largest(sigma, hsic, gains, n)
         if S.size == self.candidates.size:
@@ -207,7 +212,7 @@ class SourceDependence(AbstractRoundDependence):
         return Removal(S[first], -gains[first], sizes | self._took(sigma, hsic) | record)
 
     def _turned(self, sigma: float) -> dict[str, float]:
-        """Measure the drift ("turn") of the kernel since the last round, for the record."""
+        """Measure the drift of the kernel since the last round, for the round's record."""
         before, self._form = self._form, self._rows_of_form(sigma)
         if self._form is None:
             return {}
@@ -216,7 +221,7 @@ class SourceDependence(AbstractRoundDependence):
     def _rows_of_form(self, sigma: float) -> Array | None:
         """Sampled rows of B, the quadratic form of gains (see `dhsic.engines.kernel_drift`).
 
-        None if the kernel is additive and never drifts, or if rows are unavailable.
+        The result is None if the kernel is additive and never drifts, or if rows are unavailable.
         """
         if self.choices.kernel.is_additive:
             return None
@@ -224,7 +229,7 @@ class SourceDependence(AbstractRoundDependence):
 
 
 class SourceForward(AbstractRoundDependence):
-    """Implementation of `dhsic.algorithms.fohsic.ForwardDependence` for a source of features."""
+    """HSIC for forward selection (`dhsic.algorithms.fohsic.ForwardDependence`), from a source."""
 
     def __init__(
         self,
@@ -252,7 +257,7 @@ class SourceForward(AbstractRoundDependence):
         self._W = weigh(own_labels(self.choices, of_all))
 
     def check_overflow(self) -> None:
-        """Do nothing, because overflow of the kernel is checked whenever features join."""
+        """Do nothing: each round checks the kernel for overflow when features join."""
 
     def resume(self, state: SelectionState, arrays: Mapping[str, Array]) -> None:
         if state.round:
@@ -287,12 +292,15 @@ class SourceForward(AbstractRoundDependence):
         return Removal(S[first], gains[first], sizes | self._took(sigma, hsic) | record)
 
     def value(self, T: Index) -> float:
-        """HSIC between the labels and the feature set T, for floating selection."""
+        """HSIC between the labels and the feature set T, for floating forward selection."""
         Z = self._values(T)
         return self._hsic_of(Z.T @ Z, T.size)
 
     def least_missed(self, T: Index) -> tuple[int, float]:
-        """Find the feature j of T whose removal leaves the largest HSIC; return j and that HSIC."""
+        """Find the feature of T whose removal leaves the largest HSIC.
+
+        Returns the feature j and the HSIC without it.
+        """
         Z = self._values(T)
         G = Z.T @ Z  # (m, m)
         values = np.array([self._hsic_of(G - np.multiply.outer(z, z), T.size - 1) for z in Z])
@@ -300,7 +308,7 @@ class SourceForward(AbstractRoundDependence):
         return int(T[j]), float(values[j])
 
     def _hsic_of(self, G: Float, n_features: int) -> float:
-        """HSIC, ``<W, K>``, from the statistic G (m, m), at the sigma that the policy chooses."""
+        """HSIC, ``<W, K>``, from the statistic G (m, m); the bandwidth policy chooses sigma."""
         kernel = self.choices.kernel
         stats = DistanceStats(kernel, self._W, Statistic.of(G))
         sigma = self.choices.bandwidth(stats, n_features) if kernel.has_bandwidth else 1.0
@@ -315,9 +323,9 @@ class SourceForward(AbstractRoundDependence):
         return np.stack([self._kept[int(j)] for j in T])
 
     def gains(self, engines: AbstractEngines, S: Index, n: int, *, aloud: bool = True) -> Gains:
-        """Compute gains of the candidates S, accurate enough to rank the n largest, and a record.
+        """Compute gains of the candidates S, accurate enough to rank the n largest.
 
-        The record describes the work done; progress is reported if `aloud`.
+        Also returns a record of the work. Progress is reported if `aloud`.
         """
         if self._lasts:
             score = partial(lasting_gains, engines, self.data)
@@ -333,7 +341,7 @@ class SourceForward(AbstractRoundDependence):
     def _certificate(
         self, question: LowRankScoringProblem, S: Index, gains: Float, n: int
     ) -> dict[str, Any]:
-        """Entries of a round's record on the error of its low-rank gains.
+        """Estimate the error of a round's low-rank gains; return entries of the round's record.
 
         The error is measured by direct evaluation of HSIC, for features near the threshold and some
         others.
@@ -341,7 +349,9 @@ class SourceForward(AbstractRoundDependence):
         nearest = nearest_to_threshold(gains, n, NEAREST)
         every = np.linspace(0, gains.size - 1, min(OTHERS, gains.size)).astype(np.int64)
         sampled = np.union1d(np.flatnonzero(nearest), every)
-        assert isinstance(self._sum, LandmarkSum), "questions of low rank are of landmarks"
+        assert isinstance(self._sum, LandmarkSum), (
+            "low-rank scoring problems are computed from landmarks"
+        )
         fit, check = self._sum.fit, self._sum.check
         errors = joining_row_errors(question, check, self.data.values(S[sampled]))
         n_sampled = n * sampled.size / gains.size if n == gains.size else n
@@ -360,9 +370,9 @@ class SourceForward(AbstractRoundDependence):
     def follow(self, S_dagger: Index, rounds: Index | None = None) -> None:
         """Update the statistic to the chosen features S-dagger, in the order in which they joined.
 
-        If features have left since the last call, the sum is recomputed, so that a resumed run gets
-        identical bits. `rounds` are the rounds in which features joined; if None, new features join
-        together, or one by one when the sum is recomputed.
+        If features have left since the last call, the sum is recomputed. A resumed run then gets
+        identical bits. `rounds` are the rounds in which features joined. If it is None, new
+        features join together, or one by one when the sum is recomputed.
         """
         n = self._inside.size
         if not np.array_equal(self._inside, S_dagger[:n]):
@@ -380,7 +390,7 @@ class SourceForward(AbstractRoundDependence):
 
     @property
     def _lasts(self) -> bool:
-        """Whether gains are equal in all rounds, so that they can be reused."""
+        """Whether gains are the same in all rounds and can be reused."""
         return self.choices.kernel.is_additive and self._candidates.has_engines
 
     def _engines(self, sigma: float) -> AbstractEngines:
@@ -392,7 +402,10 @@ class SourceForward(AbstractRoundDependence):
         return AdditionEngines(question, choices.dtype, choices.by_definition, mean)
 
     def _advise(self, engines: AbstractEngines, left: Index, gains: Float, n: int) -> str:
-        """Choose the first engine of the next round; return its name, which resumed runs read."""
+        """Choose the first engine of the next round; return its name.
+
+        The name is stored for resumed runs.
+        """
         if not self._candidates.has_engines or self.choices.kernel.is_additive:
             return ""
         self._first = engines.advice(self.data.facts(left), gains, n)
@@ -400,13 +413,13 @@ class SourceForward(AbstractRoundDependence):
 
     @cached_property
     def _mean_square(self) -> float:
-        """Mean over features of their mean squares, after scaling."""
+        """Mean square of the scaled values, averaged over features."""
         return float(np.mean(self.data.sizes(self.data.alive)))
 
     def _before_the_first(self) -> float:
-        """Sigma of the median rule when no feature is chosen yet.
+        """Sigma by the median rule, before any feature is chosen.
 
-        It assumes normal features whose variance is the mean over the data.
+        Features are assumed to be normal. Their variance is the mean variance in the data.
         """
         alive, scaling = self.data.alive, self.data.scaling
         unit = self.choices.standardize is True
@@ -417,21 +430,21 @@ class SourceForward(AbstractRoundDependence):
         return 1.0 / (2.0 * NORMAL_MEDIAN * variance * n)
 
     def _best_alone(self, sigma: float) -> float:
-        """Largest HSIC of a single candidate at sigma, for the grid search before any is chosen."""
+        """Largest HSIC of a single candidate at sigma, for the grid search of the first round."""
         gains, _ = self.gains(self._engines(sigma), self.candidates, 1, aloud=False)
         return float(gains.max())
 
 
 def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float) -> None:
-    """Raise InputError if any gain is not finite, or if all are 0.
+    """Raise InputError if any gain is not finite, or if all gains are 0.
 
-    All are 0 if K is constant or the identity, because sigma does not suit the data.
+    All gains are 0 if sigma does not suit the data, so that K is constant or the identity.
     """
     lost = int((~np.isfinite(gains)).sum())
     if lost:
         raise InputError(
             f"{lost} of {gains.size} scores are not finite, because the kernel overflows at "
-            f"sigma={sigma:.4g}; scale the data down, or pass standardize=True."
+            f"sigma={sigma:.4g}. Scale the data down, or pass standardize=True."
         )
     if kernel.has_bandwidth and gains.size > 1 and hsic == 0 and not gains.any():
         raise InputError(

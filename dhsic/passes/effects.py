@@ -1,12 +1,12 @@
 r"""Additive effects: coefficient, standard error and p-value of each feature in a regression.
 
-Real labels: ordinary least squares on ``[1, covariates, x]``, reduced to a few inner products by
-the theorem of Frisch, Waugh and Lovell; samples with a missing value are removed by subtracting
-their rows of the basis. Two classes: logistic regression by Newton's method, with the Hessians of
-all features of a tile in one matrix product; the coefficient is the log odds ratio per copy of the
-allele. Both agree with ``plink2 --glm``. Residual labels of related samples (`dhsic.relatedness`),
-for real labels or two classes: generalised least squares, as in a mixed model that leaves one
-chromosome out.
+Real labels: ordinary least squares on ``[1, covariates, x]``. By the theorem of Frisch, Waugh and
+Lovell the fit needs only a few inner products. Samples with a missing value are removed by
+subtracting their rows of the basis. Two classes: logistic regression by Newton's method, with one
+matrix product for the Hessians of all features of a tile. The coefficient is the log odds ratio per
+copy of the allele. Both agree with ``plink2 --glm``. Residual labels of related samples
+(`dhsic.relatedness`), for real labels or two classes: generalised least squares, as in a mixed
+model that leaves one chromosome out.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ TILES = 8
 
 
 def regression_labels(y: Array, label_kernel: str = "auto") -> tuple[Float, str] | None:
-    """Response (m,) of a regression, from one target y (m,), and the name of the class coded as 1.
+    """Response (m,) of a regression on one target y (m,), and the name of the class coded as 1.
 
-    The name is "" for real labels; they become rank scores if the label kernel uses these. Returns
-    None for more than two classes, and for censored times.
+    The name is "" for real labels. Real labels become rank scores if the label kernel uses ranks.
+    The result is None for more than two classes, and for censored times.
+
     Integers that may be class numbers count as real labels, unless `label_kernel` is a kernel on
     classes.
     """
@@ -68,14 +69,16 @@ def regression_labels(y: Array, label_kernel: str = "auto") -> tuple[Float, str]
 
 
 def response_told(y: Array, label_kernel: str) -> str:
-    """Name of the response of a regression on real labels y (m,), for messages."""
+    """Description of the response of a regression on real labels y (m,), for messages."""
     is_scored = target_kernels(y[:, None], label_kernel)[0] in SCORE_KERNELS
     return "normal score of the label" if is_scored else "label"
 
 
 @dataclass(frozen=True, slots=True)
 class AdditiveEffects(AbstractByTile):
-    """Pass that estimates the effects of c features, (c, `COLUMNS`); NaN if that is impossible.
+    """Pass that estimates the additive effects of c features, (c, `COLUMNS`).
+
+    An effect that cannot be estimated is NaN.
 
     Attributes
     ----------
@@ -84,7 +87,7 @@ class AdditiveEffects(AbstractByTile):
     Q : (m, p)
         Basis of ``[1, covariates]``.
     is_logistic : bool
-        Whether labels are two classes.
+        Whether the labels are two classes.
     """
 
     y: Float
@@ -108,7 +111,7 @@ class AdditiveEffects(AbstractByTile):
             return _known(n, beta, error, degrees)
 
     def _linear(self, X: Float, missing: Mask, n: Array) -> tuple[Float, Float, Float]:
-        """Fit least squares; return slopes, standard errors and degrees of freedom, (c,) each.
+        """Fit by least squares; return slopes, standard errors and degrees of freedom, (c,) each.
 
         X (c, m) are values, 0 where `missing`; n (c,) is the number of samples with a value.
         """
@@ -229,14 +232,17 @@ class ResidualEffects(AbstractByTile):
 
 
 def _present(tile: Tile) -> tuple[Float, Mask, Array]:
-    """Values of a tile (c, m), 0 if missing; mask of missing values; counts of others (c,)."""
+    """Return values, the mask of missing values, and counts of present values of a tile.
+
+    Values and mask are (c, m), and missing values are 0. The counts are (c,).
+    """
     mask = missing_mask(tile.raw, tile.missing_code)
     missing = np.zeros(tile.raw.shape, dtype=bool) if mask is None else mask
     return np.where(missing, 0.0, tile.raw.astype(np.float64)), missing, (~missing).sum(axis=1)
 
 
 def _known(n: Array, beta: Float, error: Float, degrees: Float) -> Array:
-    """Result of a pass, (c, `COLUMNS`); NaN where the effect cannot be estimated.
+    """Assemble the result of a pass, (c, `COLUMNS`); NaN where an effect cannot be estimated.
 
     n are the numbers of samples, `beta` the coefficients, `error` their standard errors, and
     `degrees` the degrees of freedom, (c,) each.
@@ -253,10 +259,10 @@ def _known(n: Array, beta: Float, error: Float, degrees: Float) -> Array:
 
 
 def minus_log10_tail(size: float, degrees: float) -> float:
-    """``-log10 P(|T| >= size)`` for Student's t, however small; normal for infinite `degrees`.
+    """Compute ``-log10 P(|T| >= size)`` for Student's t, also for extremely small tails.
 
-    The tail is the density at `size`, times the integral of its decline from there, which is nearly
-    exponential.
+    With infinite `degrees` the distribution is normal. The tail is the density at `size`,
+    multiplied by the integral of the relative density beyond it, which decays nearly exponentially.
     """
     if np.isinf(degrees):
         log_tail = float(log_ndtr(-size))

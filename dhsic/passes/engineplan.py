@@ -1,4 +1,4 @@
-"""Choice of the engines of a run, from data sizes alone, so that it is the same on all machines.
+"""Choice of the engines of a run, from data sizes alone; it is the same on all machines.
 
 Each round is exact or in low rank: whichever is cheaper and accurate enough. An exact round costs
 ``2 m^2 |S|`` flops for m samples and |S| features, plus half as many for its statistic; low rank
@@ -57,14 +57,14 @@ LOW_RANK, SAMPLES = 4, 4
 
 
 def flops_of_round(m: int, n_features: int) -> float:
-    """Flops of an exact round, including its part of the cost of the statistic."""
+    """Floating-point operations of an exact round, including updates of the statistic."""
     return 2.3 * m * m * n_features
 
 
 def exact_takes_over(m: int, n_features: int, *, eager: bool) -> bool:
     """Whether a round with `n_features` should be exact, if exact rounds are allowed.
 
-    If `eager`, rounds should be exact as soon as that is cheap.
+    With `eager`, rounds are exact as soon as this is cheap.
     """
     cheap = flops_of_round(m, n_features) <= CHEAP
     return n_features <= ALWAYS_EXACT or (eager and cheap)
@@ -72,7 +72,7 @@ def exact_takes_over(m: int, n_features: int, *, eager: bool) -> bool:
 
 @dataclass(frozen=True)
 class EnginePlan:
-    """Plan of a run: which rounds are exact, and which use low rank."""
+    """Plan of a run: the rounds that are exact, and the rounds that use low rank."""
 
     is_low_rank: bool  # whether the first round is in low rank
     eager: bool  # whether rounds become exact as soon as that is cheap
@@ -101,7 +101,10 @@ class EnginePlan:
         return EnginePlan(low_rank, eager, may_square, is_lazy)
 
     def exact_from(self, m: int) -> int:
-        """Number of features up to which rounds after approximate ones are exact; 0 if none are."""
+        """Number of features up to which rounds are exact after approximate rounds.
+
+        It is 0 if no round becomes exact.
+        """
         if self.is_lazy and not self.is_low_rank:
             return fewest(m)
         cheap = int(CHEAP / flops_of_round(m, 1)) if self.eager and not self.is_lazy else 0
@@ -110,8 +113,8 @@ class EnginePlan:
     def n_landmarks(self, m: int) -> int:
         """Maximum number of landmarks for m samples; 0 if all rounds are exact.
 
-        Landmarks that are used only to check errors (check rows) are included. The case in which
-        all samples are landmarks is not counted.
+        The number includes landmarks that are used only to check errors (check rows). It does not
+        apply if all samples become landmarks.
         """
         n = first_number(m)
         while 2 * n <= most_number(m) and not self.may_square:
@@ -124,7 +127,7 @@ class EnginePlan:
         return min(d, max(ALWAYS_EXACT, cheap)) if self.is_low_rank else d
 
     def costs(self, kernel: AbstractKernel, m: int, d: int) -> list[tuple[Cost, int]]:
-        """Costs of the passes that a run may need, each with the number of results it adds up."""
+        """Costs of the passes that a run may need, each with the number of results to add up."""
         pass_costs = []
         if self.may_square:
             few = n_partials(self._takes_over(m, d))
@@ -160,9 +163,10 @@ class EnginePlan:
         m: int,
         limit: int | None,
     ) -> tuple[MemoryEstimate, int | None]:
-        """Estimate the peak memory of a run, and the budget for surviving features in memory.
+        """Estimate the peak memory of a run, and the memory budget of surviving features.
 
-        The budget (bytes) is None if it need not be reduced to keep the run within `limit` bytes.
+        The budget is in bytes. It is None if the run stays within `limit` bytes without a smaller
+        budget.
         """
         d, n_landmarks = source.n_features, self.n_landmarks(m)
         stored = m * d * np.dtype(source.dtype).itemsize

@@ -2,9 +2,10 @@
 
 The gains of the linear kernel are such products (`MeasureLinear`). With ``K = sum_j x_j x_j'`` the
 gain of removing feature j is ``-x_j' W x_j``, independent of the other features (JMLR 5.1.1), and W
-is known before anything is read. W is of low rank plus a diagonal, so the gain needs a few products
-of the feature with directions, and one of its square with the diagonal (`dhsic.linalg.quadratic`).
-The products of all runs are computed together (`dhsic.linalg.directions`), in float64.
+is known before anything is read. W is the sum of a low-rank matrix and a diagonal matrix. The gain
+therefore needs a few products of the feature with directions, and one product of its square with
+the diagonal (`dhsic.linalg.quadratic`). The products of all runs are computed together
+(`dhsic.linalg.directions`), in float64.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Inner(AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class ProductsWithLabels(AbstractByTile):
-    """Pass that computes ``X'U`` of features with label weights U, and the values at `samples`.
+    """Pass that computes ``X'U`` for features X and label weights U, and values at `samples`.
 
     The result of c features is (c, q + s), for q columns of U and s samples.
     """
@@ -90,7 +91,7 @@ def measured_linear(
 ) -> tuple[Scaling, Gains]:
     """Run the first pass for the linear kernel; return the scaling, and the exact gains.
 
-    `weights` is the matrix W; for this kernel ``A = W o base`` is W itself.
+    `weights` is the matrix W. For the linear kernel ``A = W o base`` is W itself.
     """
     ones = LowRankSymmetric.of(np.ones((data.n_samples, 1)), np.ones(1))
     form = weights.hadamard(ones).form(1.0, np.float64)
@@ -169,10 +170,10 @@ class MeasureLinear(AbstractShared, AbstractSum):
 
 
 def _products(tile: Tile, along: Directions, own: Directions, moved: Any) -> tuple[Float, Float]:
-    """Products of features with directions, (c, k), and of their squares with diagonals, (c, n).
+    """Products of features with directions, and of their squares with diagonals.
 
-    `along` are the directions, and `own` the diagonals of the quadratic forms of n runs. `moved`
-    copies arrays to a device.
+    The results are (c, k) and (c, n). `along` are the directions, and `own` the diagonals of the
+    quadratic forms of n runs. `moved` copies arrays to a device.
     """
     U, V = [], []
     with np.errstate(over="ignore", invalid="ignore"):  # features that overflow are rejected later

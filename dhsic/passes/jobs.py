@@ -1,4 +1,7 @@
-"""Division of a pass into jobs; depends only on data sizes and the source, so all runs agree."""
+"""Division of a pass into jobs.
+
+It depends only on data sizes and the source, so all runs use the same jobs.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +40,10 @@ MOST_WRITERS, BLOCKS_PER_WRITER = 1024, 4
 
 
 def block_width(m: int, d: int, itemsize: int) -> int:
-    """Features per block of d features: at most 8 MiB, and less if there would be too few blocks.
+    """Number of features per block, for d features and m samples.
 
-    `itemsize` is the number of bytes per stored value.
+    A block has at most 8 MiB, and less if there would be too few blocks. `itemsize` is the number
+    of bytes per stored value.
     """
     n_blocks = max(min(SOME_BLOCKS, d // NARROW), min(MANY_BLOCKS, d // WIDE))
     n_blocks = max(n_blocks // 2 * 2, 2 if d >= FEWEST else 1)
@@ -48,10 +52,10 @@ def block_width(m: int, d: int, itemsize: int) -> int:
 
 
 def block_bytes(source: AbstractSource, m: int) -> int:
-    """Bytes of the widest block of a pass over m samples; a task holds five times as much.
+    """Size of the widest block of a pass over m samples, in bytes.
 
-    Everything that is read to get the block counts, for example whole chunks: a chunk is decoded as
-    a whole, and held twice during decoding.
+    The size includes everything that must be read for the block, for example whole chunks. A chunk
+    is decoded as a whole and is in memory twice during decoding. A task needs five times this size.
     """
     itemsize = np.dtype(source.dtype).itemsize
     blocks = source.blocks(block_width(m, source.n_features, itemsize))
@@ -60,7 +64,7 @@ def block_bytes(source: AbstractSource, m: int) -> int:
 
 
 def positions(some: Index, among: Index) -> Index:
-    """Positions of `some` in `among`, both ascending; uses a lookup table if that is faster."""
+    """Positions of `some` in `among`; both are ascending."""
     if some.size == among.size:
         return np.arange(some.size)
     if min(some.size, among.size) * 8 < among[-1]:
@@ -71,9 +75,9 @@ def positions(some: Index, among: Index) -> Index:
 
 
 def stored_parts(blocks: Sequence[Block], at: Index) -> Iterator[tuple[Block, slice]]:
-    """Yield stored blocks of a source, each with the slice of the positions `at` that it contains.
+    """Yield stored blocks of a source, each with the part of the positions `at` in it.
 
-    `at` are ascending.
+    `at` are ascending. The part is a slice of `at`.
     """
     edges = np.searchsorted(at, [(block.start, block.stop) for block in blocks])
     for block, (a, b) in zip(blocks, edges.tolist(), strict=True):
@@ -82,7 +86,7 @@ def stored_parts(blocks: Sequence[Block], at: Index) -> Iterator[tuple[Block, sl
 
 
 def even_parts(at: Index, width: int) -> Iterator[tuple[Block, slice]]:
-    """Divide the positions `at` evenly into blocks of about `width`, however they are stored."""
+    """Divide the positions `at` into even blocks of about `width`, regardless of their storage."""
     for index, a in enumerate(range(0, at.size, width)):
         b = min(a + width, at.size)
         yield Block(index, int(at[a]), int(at[b - 1]) + 1), slice(a, b)
@@ -107,7 +111,7 @@ def merged(jobs: Jobs, n: int) -> list[Job]:
 def grouped(jobs: Jobs, worth_many: int = WORTH_MANY) -> list[Job]:
     """Merge consecutive jobs, for passes with large results that are added up.
 
-    There are more than `FEW_PARTIALS` jobs only if each has at least `worth_many` features.
+    There are at most `FEW_PARTIALS` jobs, or more if each has at least `worth_many` features.
     """
     n_features = sum(columns.local.size for job in jobs for columns in job.payload)
     return merged(jobs, n_partials(n_features, worth_many))

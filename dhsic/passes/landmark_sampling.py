@@ -1,8 +1,8 @@
 """Random draws for low-rank rounds, determined by data sizes and a seed alone.
 
-Landmarks are sampled from the samples. Some of them, the *check rows*, are left out of the factors,
-so that errors estimated on them are unbiased. A sample of the features is used to estimate the
-error of each round.
+Landmarks are sampled from the samples. The *check rows* are landmarks that are not used in the
+factors, so the errors estimated on them are unbiased. A sample of the features is used to estimate
+the error of each round.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SAMPLE_MOST, SAMPLE_FEWEST, SAMPLE_ENTRIES = 2048, 64, 1 << 25
 
 @dataclass(frozen=True, slots=True)
 class LandmarkSet:
-    """Landmarks of a round: the samples with indices `rows` (b,), ascending.
+    """Landmarks of a round: samples with ascending indices `rows` (b,).
 
-    `fit` and `check` are positions in `rows`: of the landmarks that factors are built from, and of
-    the check rows, which estimate the error.
+    `fit` and `check` are positions in `rows`. Factors are built from the landmarks `fit`; the error
+    is estimated on the landmarks `check` (check rows).
     """
 
     rows: Index
@@ -46,8 +46,8 @@ class LandmarkSet:
     def of(m: int, n: int, seed: int, *, everyone: bool = False) -> LandmarkSet:
         """Draw `n` landmarks for factors, and check rows, from m samples.
 
-        If they would be more than half of the samples, factors use all samples. If `everyone`, all
-        samples are landmarks, so that K is known, but factors use only `n` of them.
+        If more than half of the samples would be drawn, factors use all samples. If `everyone`, all
+        samples are landmarks and K is known, but factors still use only `n` of them.
         """
         order = np.random.default_rng([seed, m]).permutation(m)
         n_check = check_number(m) if n >= first_number(m) else check_number(m) // 2
@@ -60,17 +60,17 @@ class LandmarkSet:
 
     @property
     def is_everyone(self) -> bool:
-        """Whether every sample is a landmark, so that K is known."""
+        """Whether every sample is a landmark, so that the kernel matrix K is known."""
         return len(self.rows) == self.n_samples
 
 
 def check_number(m: int) -> int:
-    """Number of check rows (landmarks that only estimate errors) for m samples."""
+    """Number of check rows (landmarks used only to estimate errors) for m samples."""
     return int(np.clip(CHECK_ENTRIES // m, FEWEST_CHECKS, MOST_CHECKS))
 
 
 def turning_rows(m: int, seed: int) -> Index:
-    """Indices of samples whose rows of K measure the drift of the kernel between rounds, ascending.
+    """Indices of samples used to measure the drift of kernel rows between rounds, ascending.
 
     These samples are check rows of every `LandmarkSet` with this seed.
     """
@@ -99,9 +99,9 @@ def sample_size(m: int) -> int:
 class Sample:
     """Random sample of features.
 
-    Every feature has a random number, and features with a number below a threshold are in the
-    sample. The threshold doubles when half of the features have left, so the sample depends only on
-    the seed and the surviving features S.
+    Every feature has a random number. The sample contains the features with a number below a
+    threshold. The threshold doubles when half of the features have left, so the sample depends only
+    on the seed and the surviving features S.
     """
 
     def __init__(self, data: AbstractReader, seed: int) -> None:

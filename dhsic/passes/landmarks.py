@@ -1,9 +1,9 @@
-"""The sum over features for pairs of landmark and sample, updated as features leave or join.
+"""Sums over features for all pairs of a landmark and a sample.
 
-Like `dhsic.passes.sums`, but in O(b m) for b landmarks: removed features are subtracted, and the
-sum is recomputed when few features are left, or when more landmarks are needed. Some of the
-landmarks, the *check rows*, are left out of the factors, so that errors estimated on them are
-unbiased.
+They are updated as features leave or join, like the sums in `dhsic.passes.sums`, but in O(b m) time
+for b landmarks. Removed features are subtracted. The sum is recomputed when few features are left,
+or when more landmarks are needed. Some landmarks, the *check rows*, are not used in the factors, so
+the errors estimated on them are unbiased.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class LandmarkSum(AbstractFeatureSum):
 
     If every sample is a landmark, the inner products of all samples, (m, m), are known too. The
     samples are divided into slices (`dhsic.lowrank.slices`). Each slice keeps its part of the sum,
-    and those results of a round that the next round reuses.
+    and results that the next round reuses.
     """
 
     epoch = 32
@@ -83,9 +83,10 @@ class LandmarkSum(AbstractFeatureSum):
         n: int | None = None,
         weights: LowRankSymmetric | None = None,
     ) -> None:
-        """Create a sum for `n` landmarks (default: initial number) and the directions of W.
+        """Create a sum for `n` landmarks (default: the initial number).
 
-        `seed` determines the landmarks; `weights` is the matrix W, if it is needed.
+        `seed` determines the landmarks. If the directions of the matrix W are needed, `weights` is
+        W.
         """
         super().__init__(data)
         m = data.n_samples
@@ -109,23 +110,23 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def fit(self) -> Landmarks:
-        """Inner products of the landmarks from which K is factored."""
+        """Inner products of the landmarks that K is factored from."""
         return self._landmarks_at(self.marks.fit)
 
     @property
     def check(self) -> Landmarks:
-        """Inner products of the check rows, the landmarks that only estimate errors."""
+        """Inner products of the check rows (landmarks that are used only to estimate errors)."""
         return self._landmarks_at(self.marks.check)
 
     @property
     def statistic(self) -> Statistic:
-        """The sum for all pairs of samples, (m, m); only known if every sample is a landmark."""
+        """Sum for all pairs of samples, (m, m); only known if every sample is a landmark."""
         assert self._square is not None, "every sample is a landmark"
         return Statistic(self._square)
 
     @property
     def first_pass(self) -> LandmarkSums | TakeEnds:
-        """Pass over the features that runs together with the first pass, which measures scaling."""
+        """Pass that is run together with the first pass, which measures the scaling."""
         if len(self._sites()) == 1:
             return LandmarkSums(self.chosen.rows, self._directions)
         return self._take_ends
@@ -135,7 +136,7 @@ class LandmarkSum(AbstractFeatureSum):
         return max(self.ask(longest, None), default=0.0)
 
     def bandwidth_stats(self, kernel: AbstractKernel, W: LowRankSymmetric) -> BandwidthStats:
-        """Distances among landmarks, and HSIC as a function of sigma, for bandwidth policies."""
+        """Distances among landmarks, and HSIC by sigma, which bandwidth policies use."""
         block = self.block
         among = Landmarks(block.inner, block.norms, np.arange(len(block.norms)))
         return LandmarkStats(lambda: among, lambda sigma: self.question(kernel, sigma, W).hsic)
@@ -181,8 +182,8 @@ class LandmarkSum(AbstractFeatureSum):
     def step(self, function: SliceWork, state: Any) -> Sums:
         """Apply a function to all slices of the samples, and store the slices it returns.
 
-        The function also returns sums; `step` adds them up over slices, and returns the total.
-        Features removed since the last step are subtracted in the same step.
+        The function also returns sums, and `step` returns their total over the slices. Features
+        removed since the last step are subtracted in the same step.
         """
         if self._leaving is not None:
             return self.settle(function, state)
@@ -191,13 +192,13 @@ class LandmarkSum(AbstractFeatureSum):
         return cast("Sums", sums)
 
     def say(self, function: SliceWork, state: Any) -> Sums:
-        """Apply a function to all slices without changing them; return the total of its sums."""
+        """Apply a function to all slices, but do not change them; return the total of its sums."""
         work = SliceStep(function, renews=False)
         _, sums = self.data.update(self._here, work, self._sites(), state)
         return cast("Sums", sums)
 
     def sample(self, features: Index, then: SliceWork, asked: Any) -> Sums:
-        """Load values of sampled features into slices, apply `then`, and return its total.
+        """Load values of sampled features into slices, apply `then`, and return its total sums.
 
         `asked` is the argument of `then`.
         """
@@ -210,7 +211,7 @@ class LandmarkSum(AbstractFeatureSum):
         return cast("Sums", sums)
 
     def ask(self, question: Callable[[Slice, Any], Any], state: Any) -> Iterator[Any]:
-        """Evaluate a function on every slice; yields the results in order."""
+        """Evaluate a function on every slice, and yield the results in order."""
         functions = [question] * len(self._sites())
         return self.data.query(self._here, answer, functions, state)
 
@@ -221,7 +222,7 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def _here(self) -> SiteValues:
-        """Handle of the slices, after pending removals, on the reader's current runtime.
+        """Handle of the slices on the reader's current runtime, after pending removals.
 
         Slices move to this process if the features have moved there.
         """
@@ -251,7 +252,7 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def marks(self) -> LandmarkSet:
-        """Landmarks that slices use: those for factors, and the check rows."""
+        """Landmarks that slices use: landmarks for the factors, and check rows."""
         chosen = self.chosen
         if not chosen.is_everyone:
             return chosen
@@ -261,7 +262,7 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def block(self) -> Slice:
-        """Slice that contains only the landmarks, kept in this process.
+        """Slice that contains only the landmarks and stays in this process.
 
         Pending removals of features are subtracted from it, even if the slices are not updated yet.
         """
@@ -287,7 +288,7 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are removed features that slices have not subtracted yet."""
+        """Whether slices still have to subtract some removed features."""
         return self._leaving is not None
 
     def settle(self, then: SliceWork | None = None, asked: Any = None) -> Sums:
@@ -305,7 +306,7 @@ class LandmarkSum(AbstractFeatureSum):
     # -- features ------------------------------------------------------------------------------
 
     def start(self, features: Index, taken: Any) -> None:
-        """Begin with the features that vary; `taken` is the result of `first_pass`."""
+        """Initialise with all features that vary; `taken` is the result of `first_pass`."""
         if self.chosen.is_everyone:
             self.restart(features)
         elif len(self._sites()) > 1:
@@ -320,7 +321,7 @@ class LandmarkSum(AbstractFeatureSum):
         self._renew(anew=True)
 
     def add(self, features: Index) -> None:
-        """Add features to the sum; their values are read one block at a time."""
+        """Add features to the sum, reading their values one block at a time."""
         for Z in self.data.map_blocks(Values(), self.data.jobs(features)):
             self._renew(values=Z)
 
@@ -369,9 +370,9 @@ class LandmarkSum(AbstractFeatureSum):
     ) -> Sums:
         """Change the sums in slices by `features`, or by given sums or values (see `Renewal`).
 
-        `features` are read and subtracted. If `anew`, slices are reset first, so that they contain
-        only `features`. Afterwards slices apply `then` to the argument `asked`; returns its sums,
-        added up over slices.
+        The `features` are read and subtracted. If `anew`, slices are reset first and contain only
+        `features`. Afterwards slices apply `then` to the argument `asked`. Returns the sums of
+        `then`, added over slices.
         """
         summed = LandmarkSums(self.chosen.rows, self._directions)
         jobs: list[Job] = []
@@ -398,8 +399,8 @@ class LandmarkSum(AbstractFeatureSum):
     def _of_square(self) -> InnerProducts:
         """Compute the sums for the landmarks from the inner products of all samples, (m, m).
 
-        Returns inner products of all samples with the landmarks, then with the directions of W, and
-        squared norms.
+        Returns three arrays: the inner products of all samples with the landmarks, their products
+        with the directions of W, and squared norms.
         """
         square, rows = self._square, self.marks.rows
         assert square is not None, "every sample is a landmark"
@@ -413,7 +414,7 @@ class LandmarkSum(AbstractFeatureSum):
         """Recompute the sum over S with twice the landmarks, or with all samples (`to_everyone`).
 
         Returns False if the number of landmarks cannot grow. If the initial number was halved (see
-        `MANY_FEATURES`), it is doubled first, even with `to_everyone`.
+        `MANY_FEATURES`), it is first set to the full initial number, even with `to_everyone`.
         """
         if self.chosen.is_everyone:
             return False
@@ -433,7 +434,7 @@ class LandmarkSum(AbstractFeatureSum):
         return len(self.chosen.fit) < first_number(self._m) and not self.chosen.is_everyone
 
     def replay_rounds(self, survivors: Sequence[Index], n_rows: Sequence[int]) -> None:
-        """Repeat completed rounds (see `replay`); `n_rows` has the number of landmarks of each."""
+        """Repeat completed rounds (see `replay`); `n_rows` is the number of landmarks per round."""
         grown = []
         for number, n in enumerate(n_rows):
             if n != len(self.chosen.rows):
@@ -458,9 +459,9 @@ class LandmarkSum(AbstractFeatureSum):
 
 
 def sample_slices(m: int, source: AbstractSource) -> list[slice]:
-    """Split m samples into slices of nearly equal size, of at least `SLICE` samples.
+    """Split m samples into slices of nearly equal size, with at least `SLICE` samples each.
 
-    There is one slice if the source cannot read some samples without the others.
+    There is one slice if the source cannot read a part of the samples alone.
     """
     n = max(1, m // SLICE)
     is_indivisible = (

@@ -25,8 +25,8 @@ TILES = 4
 class LinkageWithLead(AbstractByTile):
     """Pass that computes the squared correlation of c features with a lead variant, (c,).
 
-    Only samples with values of both variants are used; the result is NaN if either is constant in
-    these samples.
+    Only samples with values of both variants are used. The result is NaN if one of the variants is
+    constant in these samples.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class LinkageWithLead(AbstractByTile):
 
 @dataclass(frozen=True, slots=True)
 class _Values(AbstractByTile):
-    """Pass that returns the values of features, 0 if missing, and 1 where present, (c, 2, m)."""
+    """Pass that returns features with 0 for missing values, and their indicators: (c, 2, m)."""
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Array]]:
         return tile_height(m), lambda tile: np.stack(_present(tile), axis=1)
@@ -72,7 +72,10 @@ class _Values(AbstractByTile):
 
 
 def _present(tile: Tile) -> tuple[Float, Float]:
-    """Values of a tile, 0 if missing, and indicators, 1 where a value is present; (c, m) each."""
+    """Values of a tile, and indicators of present values, (c, m) each.
+
+    Missing values are 0. Indicators are 1 where a value is present.
+    """
     mask = missing_mask(tile.raw, tile.missing_code)
     missing = np.zeros(tile.raw.shape, dtype=bool) if mask is None else mask
     return np.where(missing, 0.0, tile.raw.astype(np.float64)), (~missing).astype(np.float64)

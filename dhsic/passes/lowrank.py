@@ -3,8 +3,8 @@
 The error of every round is estimated (`dhsic.engines.certificate`) before features are scored: for
 a random sample of features, low-rank gains are compared with exact ones on rows where K is known.
 If the expected loss from wrong removals exceeds the limit of the run
-(`dhsic.engines.expected_loss`), more of K is needed. If an (m, m) matrix fits in memory, K is then
-computed for all samples, and features next to the threshold are scored exactly; otherwise the
+(`dhsic.engines.expected_loss`), more of K is needed. If an (m, m) matrix fits in memory, K is
+computed for all samples, and features next to the threshold are scored exactly. Otherwise the
 number of landmarks grows.
 """
 
@@ -94,9 +94,9 @@ JUDGED = 1 << 17
 
 
 class AbstractLowRankScorer(AbstractScorer):
-    """Scorer in linear time, by low-rank matrices, used as long as it is accurate enough.
+    """Scorer in linear time by low-rank matrices, used as long as it is accurate enough.
 
-    Subclasses compute the directions of a round; the subclass for plans assumes them.
+    Subclasses compute the directions of a round. The subclass for plans uses placeholders.
     """
 
     def __init__(
@@ -207,8 +207,8 @@ class AbstractLowRankScorer(AbstractScorer):
         return gains[features], record
 
     def _exactly(self, S: Index) -> ExactScorer:
-        """Create the exact scorer, which takes over with the features S; free low-rank state."""
-        assert self._exact is not None, "a run that goes on exactly says how"
+        """Create the exact scorer, which continues with the features S; free low-rank state."""
+        assert self._exact is not None, "the plan of this run includes exact rounds"
         del self.sum, self.sample
         self._W = self._question = None
         release_pages()
@@ -218,9 +218,10 @@ class AbstractLowRankScorer(AbstractScorer):
         return scorer
 
     def _fit_within(self, sigma: float, S: Index, n: int) -> tuple[Any, Certificate]:
-        """Compute a fit within the allowed expected loss; if there is none, the most accurate fit.
+        """Fit a round with an expected loss within the limit.
 
-        Returns the state of the round and its certificate.
+        If no fit is accurate enough, the most accurate one is used. Returns the state of the round
+        and its certificate.
         """
         while True:
             fit = self._fit(sigma)
@@ -243,7 +244,7 @@ class AbstractLowRankScorer(AbstractScorer):
         return self._data.scores(score, jobs, aloud=aloud)
 
     def _sampled(self, S: Index) -> tuple[Index, bool]:
-        """Sampled features of S, and whether the slices already contain their values."""
+        """Sampled features of S, and whether the slices have already loaded their values."""
         features, sampled = self.sample.of(S), self.sum.sampled
         has = sampled is not None and np.isin(features, sampled, assume_unique=True).all()
         return features, bool(has)
@@ -254,15 +255,15 @@ class AbstractLowRankScorer(AbstractScorer):
 
     @abstractmethod
     def _fit(self, sigma: float) -> Any:
-        """Fit low-rank directions to the base matrices of the round's kernel at sigma."""
+        """Compute low-rank factors of the base matrices of the round's kernel at sigma."""
 
     @abstractmethod
     def _along(self, found: Any, S: Index, *, anew: bool) -> Any:
-        """State of the round, computed from its fit `found`.
+        """Compute the state of the round from its fit `found`.
 
-        If projections are used (`dhsic.passes.projection`), A is expressed in the directions that
-        features are projected on. Features are projected first if they have not been, if a higher
-        order is needed, if half of the projected ones have been removed, or if `anew`.
+        If projections are used (`dhsic.passes.projection`), features are projected on the leading
+        directions of A. They are projected if `anew`. They are also projected if they have not been
+        before, if a higher order is needed, or if half of the projected features have been removed.
         """
 
     @abstractmethod
@@ -277,10 +278,10 @@ class AbstractLowRankScorer(AbstractScorer):
     def _placed(
         self, sigma: float, gains: Float, certificate: Certificate, S: Index, n: int
     ) -> tuple[Float, int, Certificate]:
-        """Correct gains near the threshold between removed and surviving features.
+        """Correct the gains near the threshold between removed and surviving features.
 
-        n is the number of features to remove, fewer than all. Returns the gains, the number of
-        exact gains, and the certificate of all gains.
+        n is the number of features to remove. It is smaller than the number of features. Returns
+        the gains, the number of exact gains, and the certificate of all gains.
         """
 
     @abstractmethod
@@ -289,7 +290,7 @@ class AbstractLowRankScorer(AbstractScorer):
 
 
 class LowRankScorer(AbstractLowRankScorer):
-    """Scorer in linear time, by low-rank factors of K over slices of the samples."""
+    """Scorer in linear time, by low-rank factors of K that are divided into slices of samples."""
 
     _projection: Projection | None = None
     _numbers: ResidentValues | None = None
@@ -336,7 +337,10 @@ class LowRankScorer(AbstractLowRankScorer):
         return self._weighed(along, self._run_in_slices(S, along, weigh, self.sum.say))
 
     def _series(self, found: FittedRound) -> PowerSeries:
-        """Power series used for projections; only its first term if features are not projected."""
+        """Power series used for projections.
+
+        It has only its first term if features are not projected.
+        """
         order = 1 if self._projection is None else self._projection.order
         return found.asked.kernel.power_series(order, found.asked.sigma)
 
@@ -362,7 +366,7 @@ class LowRankScorer(AbstractLowRankScorer):
     def _project(self, found: FittedRound, S: Index, order: int) -> Weighed:
         """Project the features S on the leading directions of A, for a power series up to `order`.
 
-        `found` is the fit of the round. Returns the state of the round along these directions.
+        `found` is the fit of the round. Returns the state of the round in these directions.
         """
         self._projection = self._numbers = None  # frees memory before the new ones are computed
         along, sums = self._lead(found, S, LEADING, MULTIPLIED)
@@ -387,13 +391,14 @@ class LowRankScorer(AbstractLowRankScorer):
     ) -> Sums:
         """Run a function in all slices, after loading the sampled features of S if necessary.
 
-        `asked` is the argument of `function`. `tell` runs it if no features must be loaded.
+        `asked` is the argument of `function`. `tell` runs the function if all features are loaded
+        already.
         """
         features, is_there = self._sampled(S)
         return tell(function, asked) if is_there else self.sum.sample(features, function, asked)
 
     def _weighed(self, along: Along, sums: Sums) -> Weighed:
-        """Create the state of the round from A along its directions and the sums of all slices."""
+        """Create the state of the round from A in its directions and the sums of all slices."""
         even: dict[int, Float] = {}
         lost: dict[int, Float] = {}
         if self._projection is not None:
@@ -406,7 +411,10 @@ class LowRankScorer(AbstractLowRankScorer):
         return Weighed(along, sums, even, lost)
 
     def _forms(self, state: Weighed) -> Forms:
-        """Quadratic forms with which slices score features by their values; cached per state."""
+        """Quadratic forms that slices use to score features by their values.
+
+        They are cached for the current state.
+        """
         if self._forms_of is None or self._forms_of[0] is not state:
             basis = {} if self._projection is None else self._projection.basis
             m = self._data.n_samples
@@ -417,8 +425,8 @@ class LowRankScorer(AbstractLowRankScorer):
     def _order(self, sigma: float, S: Index) -> int:
         """Lowest order of the power series that is accurate enough for nearly all features of S.
 
-        At the highest order it need only be accurate enough for half of them (see `NEARLY_ALL`,
-        `MOST`). Returns 0 if no order is accurate enough.
+        At the highest order the accuracy must hold for only half of the features (see `NEARLY_ALL`,
+        `MOST`). The result is 0 if no order is accurate enough.
         """
         kernel = self._choices.kernel
         highest = highest_order(kernel, S.size, self._data.scaling.std.size)
@@ -443,10 +451,10 @@ class LowRankScorer(AbstractLowRankScorer):
         return gains, order
 
     def _by_numbers(self, state: Weighed, S: Index) -> tuple[Float, Mask, int]:
-        """Gains of features S from projections, a mask of the accurate ones, and the order.
+        """Compute gains of the features S from projections.
 
-        The order is that of the power series. Results are cached, because both the certificate and
-        the round use them.
+        Returns gains, a mask of the accurate gains, and the order of the power series. Results are
+        cached, because both the certificate and the round use them.
         """
         if self._asked_of is not None and self._asked_of[0] is state:
             return self._asked_of[1]
@@ -464,15 +472,15 @@ class LowRankScorer(AbstractLowRankScorer):
         return gains, does, projection.order
 
     def _keep(self, S: Index) -> None:
-        """Keep the projections of the features S; projections of other features may be dropped."""
+        """Keep the projections of the features S; others may be dropped."""
         assert self._numbers is not None, "features are projected by now"
         self._numbers.keep(S, self._data.runtime)
 
     def _by_series(self, state: Weighed, S: Index) -> tuple[Float, int]:
-        """Compute gains of the features S from their values; return them and an order.
+        """Compute gains of the features S from their values.
 
-        Each feature is scored by the power series up to the order that it needs; the highest of
-        these is returned.
+        Each feature is scored by a power series of the order that it needs. Returns the gains and
+        the highest order used.
         """
         kernel, m, facts = self._choices.kernel, self._data.n_samples, self._data.facts(S)
         order = int(orders_for(kernel, state.sigma, facts, m).max())

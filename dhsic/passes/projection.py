@@ -63,9 +63,10 @@ NARROW = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Numbers(Movable):
-    """Definition of the numbers stored for each feature x: ``D_p' x^p`` for some powers p.
+    """Definition of the numbers stored for each feature.
 
-    D_p are some of the `directions`.
+    For a feature x they are ``D_p' x^p`` for some powers p. The matrices D_p are selected from
+    `directions`.
     """
 
     directions: Array  # (n, m) float32, all directions as rows
@@ -74,7 +75,10 @@ class Numbers(Movable):
 
     @staticmethod
     def supposed(kernel: AbstractKernel, order: int, m: int) -> Numbers:
-        """Placeholder for a plan, which needs sizes only: as many directions as allowed, all 0."""
+        """Placeholder for a plan, which needs sizes only.
+
+        It has the maximum number of directions, and all of them are 0.
+        """
         series, n_even = kernel.power_series(order, 1.0), 2 + MULTIPLIED * (MULTIPLIED + 1) // 2
         odd = {(x.base, p) for x in series.products for p in (x.a, x.b) if x.a and x.b}
         even = {(x.base, x.a + x.b) for x in series.products if on_diagonal(x, series)}
@@ -88,7 +92,7 @@ class Numbers(Movable):
         return sum(stop - start for _, start, stop in self.parts)
 
     def of_strip(self, x: Array, samples: slice) -> Float:
-        """Contribution of some samples to the n stored numbers of each of c features, (c, n).
+        """Contribution of some samples to the n numbers stored for each of c features, (c, n).
 
         x (c, s) are standardised values of the features at these samples.
         """
@@ -105,9 +109,10 @@ class Numbers(Movable):
 
 
 def in_half(numbers: Array) -> Array:
-    """Convert numbers (c, n) to float16, (c, n + 2), divided by the largest number per feature.
+    """Scale the numbers (c, n) of features, and convert them to half precision, (c, n + 2).
 
-    The last two columns hold that largest number, as float32.
+    Each row is divided by its largest number. The last two columns contain this largest number, as
+    float32.
 
     >>> numbers = np.array([[3e9, 1e9 / 3], [0.0, -2e-9]])
     >>> np.allclose(from_half(in_half(numbers)), numbers, rtol=ROUNDED)
@@ -120,14 +125,14 @@ def in_half(numbers: Array) -> Array:
 
 
 def from_half(kept: Array) -> Array:
-    """Convert the half-precision numbers of `in_half` back to float32, (c, n)."""
+    """Convert the half-precision numbers from `in_half` back to float32, (c, n)."""
     largest = np.ascontiguousarray(kept[:, -2:]).view(np.float32)
     return kept[:, :-2].astype(np.float32) * largest
 
 
 @dataclass(frozen=True, slots=True)
 class Project(AbstractByTile):
-    """Pass that projects features: returns their numbers in half precision (see `in_half`)."""
+    """Pass that projects features; returns their numbers in half precision (see `in_half`)."""
 
     numbers: Numbers
     device: str | None = field(default_factory=wanted_device)
@@ -142,7 +147,7 @@ class Project(AbstractByTile):
     def _of_tile(self, tile: Tile, strips: list[slice]) -> Float:
         """Numbers of the few features of a tile, (c, n) float64.
 
-        They are summed over slices of the samples, which fit in the cache.
+        They are summed over slices of the samples that fit in the cache.
         """
         total = np.zeros((len(tile.raw), self.numbers.n))
         for samples in strips:
@@ -157,9 +162,10 @@ class Project(AbstractByTile):
 
 
 class Projection:
-    """Positions of the numbers stored for each feature: its products with leading directions of A.
+    """Projection of the features on leading directions of A.
 
-    Gains of later rounds are computed from these numbers, without reading the features again.
+    It defines the numbers stored for each feature and their positions. Gains of later rounds are
+    computed from these numbers, without reading the features again.
     """
 
     def __init__(
@@ -175,13 +181,13 @@ class Projection:
         self._parts = self._laid_out(kernel.power_series(order, 1.0), n_directions)
 
     def numbers(self, directions: Any) -> Numbers:
-        """Definition of the numbers stored for every feature, with the `stacked` directions."""
+        """Definition of the numbers stored for every feature, with the directions of all slices."""
         return Numbers(directions, self._parts)
 
     def _laid_out(
         self, series: PowerSeries, n_directions: Mapping[int, int]
     ) -> tuple[tuple[int, int, int], ...]:
-        """Choose the order of a feature's numbers, record their positions, and return the parts."""
+        """Choose the order of a feature's numbers, store their positions, and return the parts."""
         parts: list[tuple[int, int, int]] = []
         start = 0
 
@@ -240,14 +246,14 @@ def stacked(parts: Sequence[Array]) -> Array:
 
 
 def numbers_of(kernel: AbstractKernel, order: int) -> int:
-    """Maximum number of values stored per feature, for the power series up to `order`."""
+    """Maximum number of values stored per feature for a power series up to `order`."""
     return Numbers.supposed(kernel, order, 1).n
 
 
 def highest_order(kernel: AbstractKernel, n_features: int, d: int) -> int:
-    """Highest order of the series for which all numbers of `n_features` may be held in memory.
+    """Highest order of the series for which the numbers of `n_features` may be kept in memory.
 
-    d is the number of all features of the source, which determines the limit.
+    d is the number of all features of the source; it determines the limit.
     """
     if kernel.exact_order is not None:
         return kernel.exact_order
@@ -256,17 +262,17 @@ def highest_order(kernel: AbstractKernel, n_features: int, d: int) -> int:
 
 
 def most_numbers(kernel: AbstractKernel, d: int) -> int:
-    """Maximum total of stored numbers that memory may hold at a time, for d features."""
+    """Maximum number of values in memory for projections of d features."""
     return max(numbers_of(kernel, kernel.exact_order or 1) * d, ALWAYS_HELD)
 
 
 def bytes_held(kernel: AbstractKernel, d: int) -> int:
-    """Maximum bytes of the stored projections of d features, in half precision (see `in_half`)."""
+    """Maximum memory of the projections of d features in half precision, in bytes."""
     return 2 * most_numbers(kernel, d) + 4 * d
 
 
 def on_diagonal(x: Product, series: PowerSeries) -> bool:
-    """Whether a product ``x^a x^b`` needs the diagonal correction, a functional of ``x^(a+b)``."""
+    """Whether a product ``x^a x^b`` needs the diagonal correction (see the module docstring)."""
     return not (x.a and x.b) if series.of_differences else True
 
 

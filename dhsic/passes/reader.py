@@ -1,14 +1,15 @@
 """Reader of the features of a run: chooses blocks, jobs, and the location of survivors.
 
-As features leave, less of each block is needed. The surviving features (*survivors*) are compacted:
-kept in memory if they fit a fixed budget, else rewritten to a temporary file (*scratch*). So all
-passes together decode a small multiple of one pass. Low rank compacts when half of the stored
-features have left; the exact engine does when an epoch begins (`dhsic.passes.sums`), after seven in
-eight have left. On a cluster survivors go to scratch, unless they are few. All features are stored
-in this way before the first round, if they fit the budget (`AbstractReader.load`). So a run
-examines its values (`dhsic.passes.single_pass`), loads them, measures them (the first pass), and
-then its rounds decode blocks from memory. Decisions and jobs depend on data sizes and the source
-alone, never on where survivors are kept, so all runs over the same data sum in the same order.
+As features are removed, less of each block is needed. The surviving features (*survivors*) are
+compacted: they are kept in memory if they fit a fixed budget, and rewritten to a temporary file
+(*scratch*) otherwise. All passes together therefore decode only a small multiple of the data.
+Low-rank rounds compact when half of the stored features have left. The exact engine compacts when
+an epoch begins (`dhsic.passes.sums`), after seven in eight have left. On a cluster survivors go to
+scratch, unless they are few. All features are stored in this way before the first round, if they
+fit the budget (`AbstractReader.load`). So a run examines its values (`dhsic.passes.single_pass`),
+loads them, measures them (the first pass), and then its rounds decode blocks from memory. Decisions
+and jobs depend on data sizes and the source alone, never on where survivors are kept, so all runs
+over the same data sum in the same order.
 
 `AbstractReader` makes these decisions. `Reader` runs the passes; the reader of a plan counts them.
 """
@@ -89,11 +90,11 @@ class Reporter(Protocol):
 
 
 def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
-    """Whether `n_features` of the `n_stored` features now read should be stored separately.
+    """Whether `n_features` of the `n_stored` features should be stored separately.
 
-    All features are stored separately if their `n_bytes` are at most `COMPACT_BYTES`; fewer
-    features, if they are at most half of the stored ones. The decision uses sizes only, so that
-    resumed runs decide alike.
+    All features are stored separately if their `n_bytes` are at most `COMPACT_BYTES`. A part of the
+    features is stored separately if it is at most half of the stored ones. The decision uses only
+    sizes, so resumed runs decide in the same way.
     """
     if n_features == n_stored:
         return n_bytes <= COMPACT_BYTES
@@ -101,12 +102,12 @@ def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
 
 
 class AbstractReader(ABC):
-    """Reader of features, by their numbers in the whole source, wherever they are stored now.
+    """Reader of features; they may be in the source, in memory or in scratch.
 
-    `rows` (m,) are the indices of the samples of the run, in order (None: all samples). `memory` is
-    the budget in bytes for surviving features in memory (default `COMPACT_BYTES`), for this process
-    and for every worker of a cluster. Surviving features that exceed it go to scratch files;
-    results are the same.
+    Features are identified by their numbers in the whole source. `rows` (m,) are the indices of the
+    samples of the run, in order (None: all samples). `memory` is the budget in bytes for surviving
+    features in memory (default `COMPACT_BYTES`), for this process and for every worker of a
+    cluster. Surviving features that exceed it go to scratch files; results are the same.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class AbstractReader(ABC):
     def results(self, a_pass: AbstractPass, jobs: Jobs, *, divisible: bool) -> Iterator[Any]:
         """Run a pass over jobs, and yield the results in order.
 
-        `divisible` results are concatenated by the caller, so jobs may be split or merged.
+        The caller concatenates `divisible` results, so their jobs may be split or merged.
         """
 
     @abstractmethod
@@ -157,13 +158,13 @@ class AbstractReader(ABC):
 
     @abstractmethod
     def keep_on_workers(self, a_pass: AbstractPass, features: Index) -> ResidentValues:
-        """Run a pass over features, and leave the results on the workers."""
+        """Run a pass over features, and keep the results on the workers."""
 
     @abstractmethod
     def _update(
         self, held: SiteValues | None, step: AbstractStep, sites: Sites, state: Any
     ) -> tuple[SiteValues, Any]:
-        """Implement `update`: run the step on the runtime, or record its cost."""
+        """Run the step of `update`, or record its cost."""
 
     def update(
         self, held: SiteValues | None, step: AbstractStep, sites: Sites, state: Any
@@ -184,11 +185,14 @@ class AbstractReader(ABC):
 
     @abstractmethod
     def _packs(self, features: Index) -> bool:
-        """Whether the values of features can be packed into two bits; this takes a pass."""
+        """Whether the values of features can be packed into two bits each.
+
+        Checking this takes a pass.
+        """
 
     @abstractmethod
     def _keep(self, features: Index, form: Form, place: Location) -> bool:
-        """Store `features` in memory or scratch, according to `place`, in this form.
+        """Store `features` in memory or scratch, depending on `place`, in this form.
 
         Returns False if they cannot be packed. Raises UnwritableError if scratch is full.
         """
@@ -218,7 +222,7 @@ class AbstractReader(ABC):
 
     @property
     def rescales(self) -> bool:
-        """Whether scaling depends on more than a feature's values: weights, columns, blocks."""
+        """Whether scaling depends on more than a feature's values (weights, columns or blocks)."""
         has_weights = self.p is not None
         return has_weights or self.columns is not None or self.block_scaling is not None
 
@@ -279,7 +283,7 @@ class AbstractReader(ABC):
         return out
 
     def check_scaling(self, missing: str, *, codes_checked: bool = False) -> None:
-        """Refuse values that cannot be used, and warn of doubtful ones, see `Scaling.check`."""
+        """Reject unusable values, and warn of doubtful values, see `Scaling.check`."""
         self.scaling.check(
             missing,
             self.original,
@@ -291,7 +295,7 @@ class AbstractReader(ABC):
 
     @property
     def known_source(self) -> AbstractSource:
-        """Source that tasks receive: with the scaling of its features, if it is known."""
+        """Source that tasks receive; it contains the scaling of its features if this is known."""
         scaling, source = self._scaling, self.source
         if scaling is None:
             return source
@@ -303,12 +307,12 @@ class AbstractReader(ABC):
         return self._sent
 
     def map(self, a_pass: AbstractPass, jobs: Jobs) -> Iterator[Any]:
-        """Run the pass over the jobs, and yield the results in order."""
+        """Run a pass over jobs, and yield the results in order."""
         self.bytes_read += self.bytes_of(jobs)
         return self.results(a_pass, jobs, divisible=False)
 
     def map_blocks(self, a_pass: AbstractPass, jobs: Jobs) -> Iterator[Any]:
-        """Run a pass that works block by block; yields results, in order, to be concatenated."""
+        """Run a pass that works block by block; yield results in order, for concatenation."""
         self.bytes_read += self.bytes_of(jobs)
         return self.results(a_pass, jobs, divisible=True)
 
@@ -318,7 +322,7 @@ class AbstractReader(ABC):
         return self.summed(a_pass, jobs)
 
     def scores(self, a_pass: AbstractPass, jobs: Jobs, *, aloud: bool = False) -> Array:
-        """Run a pass and concatenate its results; report progress if `aloud`."""
+        """Run a pass, and concatenate its results; report progress if `aloud`."""
         parts = []
         for part in self.map_blocks(a_pass, jobs):
             parts.append(part)
@@ -333,8 +337,8 @@ class AbstractReader(ABC):
     def measure(self, a_pass: AbstractSum, take: Callable[..., object] | None = None) -> Scaling:
         """Load all features if they fit, run the first pass, and return the scaling.
 
-        The pass returns a list of scalings and further results, which the function `take` receives.
-        Later reads are compared with the checksums of this pass.
+        The pass returns a list of scalings and other results. The function `take` receives the
+        other results. Values that are read later are checked against the checksums of this pass.
         """
         every = np.arange(self.source.n_features, dtype=np.int64)
         self.bytes_read += self.bytes_of(self.jobs(every))
@@ -356,12 +360,12 @@ class AbstractReader(ABC):
         return self.scaling
 
     def know(self, scaling: Scaling) -> None:
-        """Set the scaling of all features; later reads are compared with its checksums."""
+        """Set the scaling of all features; later reads are checked against its checksums."""
         self._scaling = scaling
         self.compare(scaling)
 
     def compare(self, scaling: Scaling) -> None:
-        """Compare the values of later reads with the checksums in `scaling`."""
+        """Check the values of later reads against the checksums in `scaling`."""
         if isinstance(self.source, RecutSource):
             self.source = self.source.checked(scaling.checksum, self.rows)
         elif self.held is None:  # else the values were copied by this process
@@ -385,9 +389,10 @@ class AbstractReader(ABC):
         return values * int(np.dtype(self.source.dtype).itemsize)
 
     def copy_unread(self, rows: Index | None = None) -> Self:
-        """Create a copy of the reader that has read nothing, for the samples `rows` if given.
+        """Create a copy of the reader that has read nothing.
 
-        It has no scratch, and 0 bytes read.
+        If `rows` are given, they replace the samples. The copy has no scratch, and its count of
+        bytes read is 0.
         """
         other = copy(self)
         self._is_alone = other._is_alone = False
@@ -396,7 +401,7 @@ class AbstractReader(ABC):
         return other
 
     def in_common(self, runtime: AbstractRuntime) -> Self:
-        """Create a reader for one of several runs, with the features this reader has loaded."""
+        """Create a reader for one of several runs that share the features loaded here."""
         other = self.copy_unread()
         other.bytes_read, self.bytes_read = self.bytes_read, 0
         if isinstance(self.source, MemorySource):
@@ -415,7 +420,7 @@ class AbstractReader(ABC):
     # -- where features are kept ------------------------------------------------------------------
 
     def load(self) -> None:
-        """Store all features in memory or scratch before the first round, if small enough.
+        """Store all features in memory or scratch before the first round, if they are small enough.
 
         The limit is `COMPACT_BYTES`.
         """
@@ -427,7 +432,10 @@ class AbstractReader(ABC):
             self._keep_apart(every)
 
     def load_for_all(self) -> None:
-        """Load features for several runs (see `in_common`); the first run counts the bytes read."""
+        """Load features for several runs (see `in_common`).
+
+        The first of these runs counts the bytes read.
+        """
         every = np.arange(self.source.n_features, dtype=np.int64)
         n_bytes = self.bytes_of(self.jobs(every))
         self.load()
@@ -441,7 +449,7 @@ class AbstractReader(ABC):
     def _keep_apart(self, features: Index) -> None:
         """Move `features` to memory or scratch, if that is worthwhile.
 
-        The previous scratch is removed afterwards. A full disk causes a warning.
+        The previous scratch is removed afterwards. If the disk is full, a warning is issued.
         """
         d, s = self.source.n_features, features.size
         for form in forms(self.n_samples, self.source.dtype):
@@ -462,16 +470,16 @@ class AbstractReader(ABC):
             except UnwritableError as error:
                 warn(
                     f"The remaining features cannot be written to scratch ({error}). The run "
-                    "continues without that, more slowly. Free some space there, or set TMPDIR "
-                    "(on a cluster scratch= of its runtime) to a folder with more space.",
+                    "continues without scratch, but more slowly. Free some disk space, or set "
+                    "TMPDIR (on a cluster scratch= of its runtime) to a folder with more space.",
                 )
                 self._recut(features, form)
                 return
 
     def _recut(self, features: Index, form: Form) -> bool:
-        """Read `features` from their present store, in the jobs that separate storage would have.
+        """Read `features` from their present store, in the jobs that separate storage would use.
 
-        So sums are computed in the same order. Returns False if `form` is packed and the features
+        Sums are then computed in the same order. Returns False if `form` is packed but the features
         cannot be packed.
         """
         d, s = self.source.n_features, features.size
@@ -489,7 +497,10 @@ class AbstractReader(ABC):
         return True
 
     def _where(self, n_features: int, n_bytes: int) -> Location:
-        """Choose where to store `n_features` surviving features, with `n_bytes` bytes in total."""
+        """Choose where to store surviving features.
+
+        There are `n_features` of them, with `n_bytes` bytes in total.
+        """
         if not self.runtime.is_remote:
             if n_bytes <= self.room:
                 return Location.MEMORY
@@ -499,12 +510,15 @@ class AbstractReader(ABC):
 
     @property
     def _scratch_place(self) -> Path | None:
-        """Folder for scratch; None if scratch is useless, or if workers share no folder."""
+        """Folder for scratch.
+
+        It is None if scratch would not help, or if the workers share no folder.
+        """
         return None if self.source.in_memory or self._is_lazy else self.runtime.shared_folder
 
     @property
     def _is_lazy(self) -> bool:
-        """Whether the source is computed on the cluster itself, as a dask array."""
+        """Whether the cluster computes the source itself, for example as a dask array."""
         return self.runtime.is_remote and self.source.pieces(()) is not None
 
     def _move(
@@ -528,7 +542,7 @@ class AbstractReader(ABC):
             self.runtime, self.is_home = Threads(), True
 
     def _writing(self, features: Index, form: Form) -> tuple[list[Job], int]:
-        """Jobs that write features to scratch, and the number of features per scratch chunk."""
+        """Create jobs that write features to scratch; return them and the features per chunk."""
         at = self._places(features)
         chunk = chunk_width(self._width(at.size), form)
         most = JOBS_PER_THREAD * self.runtime.n_workers
@@ -576,7 +590,7 @@ class Reader(AbstractReader):
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        """Remove scratch if a pass fails."""
+        """Context in which scratch is removed if a pass fails."""
         try:
             yield
         except GeneratorExit:
@@ -586,7 +600,7 @@ class Reader(AbstractReader):
             raise
 
     def load_here(self) -> bool:
-        """Load all features into memory (`loaded`), if they fit `COMPACT_BYTES` and the budget.
+        """Load all features into memory if they fit `COMPACT_BYTES` and the budget.
 
         Returns whether they were loaded.
         """
@@ -629,7 +643,10 @@ class Reader(AbstractReader):
         return found_form is not None
 
     def _in_memory(self, jobs: list[Job], n: int, form: Form) -> tuple[Array, Form | None]:
-        """Read n features with local threads; returns values and form (None: not packable)."""
+        """Read n features into memory, with local threads.
+
+        Returns the values and their form; the form is None if the values cannot be packed.
+        """
         packed = np.empty((n, form.length), dtype=form.kept_dtype)
         starts = np.cumsum([0, *(job.payload[0].local.size for job in jobs)])
 
@@ -642,7 +659,10 @@ class Reader(AbstractReader):
         return packed, form.covering(self.runtime.each(fill, zip(starts, jobs, strict=False)))
 
     def _at_home(self, jobs: list[Job], _: int, form: Form) -> tuple[Array, Form | None]:
-        """Read and pack features on the cluster; return the stored values, and their form."""
+        """Read and pack features on the cluster.
+
+        Returns the stored values in this process, and their form.
+        """
         encoded = self.results(Encode(form), jobs, divisible=True)
         parts, spans = zip(*encoded, strict=True)
         return np.concatenate(parts), form.covering(spans)

@@ -1,8 +1,9 @@
-"""Results of a pass that stay on the workers that computed them, and functions applied to them.
+"""Results of a pass that stay on the workers that computed them.
 
-Neighbouring jobs of a pass form a *site* (`dhsic.runtime.base`). Its results, a few numbers per
-feature, stay on the worker that read the features, until the surviving features move to the client
-process. A query returns only its own results; surviving features are sent as bit masks.
+Neighbouring jobs of a pass form a *site* (`dhsic.runtime.base`). The results of a site, a few
+numbers per feature, stay on the worker that read the features, until the surviving features move to
+the client process. A query applies a function to these results on the workers and returns only its
+own results. Surviving features are sent as bit masks.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ LEAST = 2048
 
 @dataclass(frozen=True, slots=True)
 class ConcatenateResults(AbstractStep):
-    """Step of a site that concatenates the results of a pass."""
+    """Step of a site that concatenates the results of its jobs."""
 
     def of(self, source: AbstractSource, job: Job, state: Any) -> list[Array]:
         return [run(source, job, state)]
@@ -54,7 +55,10 @@ class SelectFeatures(ConcatenateResults):
 
 
 class ResidentValues:
-    """Results of a pass for `features` (ascending): an array (c, ...) per site, on its worker."""
+    """Results of a pass for `features` (ascending) that stay on workers.
+
+    Each site has an array (c, ...) of results, on its worker.
+    """
 
     def __init__(
         self, runtime: AbstractRuntime, held: SiteValues, features: Index, widths: list[int]
@@ -64,9 +68,10 @@ class ResidentValues:
         self._edges = [*accumulate(widths, initial=0)]
 
     def keep(self, S: Index, runtime: AbstractRuntime) -> None:
-        """Drop the values of features not in S, if they are at least half of all.
+        """Drop the values of features not in S, if these are at least half of all features.
 
-        `runtime` is the current runtime: local threads if the features have moved to this process.
+        `runtime` is the current runtime. It uses local threads if the features have moved to this
+        process.
         """
         if 2 * S.size <= self.features.size:
             positions_by_site = self._places(S)
@@ -101,7 +106,10 @@ def _ask(value: Array, told: Any, ask: Callable[[Array], Array]) -> Array:
 
 
 def sites_of(jobs: list[Job]) -> tuple[list[Site], list[int]]:
-    """Group neighbouring jobs into sites; returns sites and the number of features of each."""
+    """Group neighbouring jobs into sites.
+
+    Returns the sites, and the number of features of each site.
+    """
     sites, widths = [], []
     site_jobs: list[Job] = []
     n = 0

@@ -85,8 +85,8 @@ def scoring_cost(
 class ScoreLowRank(AbstractByTile):
     """Pass that computes gains of features by low-rank matrices, (c,).
 
-    If all values are genotypes, jobs are sent without scaling, which would be most of their size:
-    tasks compute it from the counts of the codes.
+    If all values are genotypes, jobs are sent without the scaling, which would be the largest part
+    of their data. Tasks compute the scaling from the counts of the codes.
     """
 
     state: RoundState
@@ -120,10 +120,11 @@ class ScoreLowRank(AbstractByTile):
 
 
 def _sides(state: RoundState) -> Array | None:
-    """Matrix (m, R + 2) from which the gains of genotypes are computed; None if they cannot be.
+    """Matrix (m, R + 2) from which the gains of genotypes are computed, or None.
 
-    A gain follows from the sums of its rows over the samples of each genotype. Columns are the R
-    directions Y of ``A = W o K``, the row sums of A minus those of its low-rank form, and ones.
+    The gain of a genotype follows from sums of rows of the matrix over the samples of each code.
+    The columns are the R directions Y of ``A = W o K``, the differences between the row sums of A
+    and of its low-rank form, and ones. The result is None if the state has no such form.
     """
     if not state.kernel.is_product:
         return None

@@ -17,7 +17,7 @@ values. For correlated features, such as neighbouring genotypes, it is up to fou
 Its size is measured on the features next to the threshold: they are scored exactly, as after low
 rank (`dhsic.passes.candidates.Threshold`), and the expected loss from the others counts towards the
 loss that a run is allowed (`dhsic.engines.expected_loss`). If many features would need exact
-scores, because the kernel has changed or round u is long ago, all features are scored, and later
+scores, because the kernel has changed since round u, all features are scored again, and later
 rounds reuse these gains.
 
 A resumed run reads q_u from its checkpoint and recomputes B_u, bit for bit.
@@ -83,17 +83,17 @@ def may_be_lazy(kernel: AbstractKernel) -> bool:
 
 
 def fewest(m: int) -> int:
-    """Number of features up to which every round over m samples scores all of them exactly."""
+    """Number of features up to which rounds over m samples score all features exactly."""
     return int(np.clip(WORTH / m**2, *FEWEST))
 
 
 def is_rough(record: Mapping[str, Any]) -> bool:
-    """Whether a round scored all features, most of them approximately, according to its record."""
+    """Whether a round scored all features, but most of them only approximately."""
     return str(record.get("engine", "")).startswith(ROUGH)
 
 
 class ScoreReuse:
-    """Gains of an earlier round, which later rounds reuse as long as the expected loss allows."""
+    """Gains of an earlier round, reused by later rounds while the expected loss is small."""
 
     def __init__(self, survival: ExpectedLoss) -> None:
         self._expected_loss = survival
@@ -105,9 +105,10 @@ class ScoreReuse:
         self._fits = True  # whether W does not underflow in float32
 
     def weights(self, W: Float, sigma: float, total: SquareSum) -> Float:
-        """Weights W, (m, m), in float32 if the rounding errors of K are then small enough.
+        """Weights W, (m, m).
 
-        `total` is the statistic, whose largest entry determines rounding errors.
+        They are float32 if the rounding errors of K are small enough. `total` is the statistic; its
+        largest entry determines the rounding errors.
         """
         if self._weights is None:
             self._weights = W.astype(np.float32)
@@ -125,8 +126,8 @@ class ScoreReuse:
     ) -> Gains | None:
         """Compute gains of the features S, accurate enough to rank the n largest, and a record.
 
-        Removed features are ordered by these gains. Returns None if all features must be scored
-        exactly.
+        The gains also determine the order of removed features. Returns None if all features must be
+        scored exactly.
         """
         result = None
         if self._form is not None:
@@ -170,8 +171,8 @@ class ScoreReuse:
     ) -> Gains | None:
         """Score exactly the features next to the threshold; return all gains and a record.
 
-        `deviation` is the estimated error of gains, `words` the engine name in the record. Returns
-        None if more than a fraction `MOST` of the features would need exact scores.
+        `deviation` is the estimated error of gains. `words` is the engine name for the record.
+        Returns None if more than a fraction `MOST` of the features would need exact scores.
         """
         sizes = data.sizes(S)
         guess = certified(0.0, gains, n, deviation, sizes)
@@ -201,11 +202,11 @@ class ScoreReuse:
             self._form = FirstOrderForm.of(question, self._buffer.array("B_u", (m, m), np.float32))
 
     def resume(self, question: ScoringProblem, S: Index) -> None:
-        """Recompute B of the round whose gains are stored; S are the features of that round."""
+        """Recompute B of the round with stored gains; S are the features of that round."""
         self.keep(question, S, self._gains)
 
     def arrays(self) -> dict[str, Array]:
-        """Arrays that a resumed run needs."""
+        """Arrays to store in a checkpoint, for a resumed run."""
         return {} if self._form is None else {GAINS_KEPT: self._gains}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
@@ -213,7 +214,7 @@ class ScoreReuse:
         self._gains = np.asarray(arrays.get(GAINS_KEPT, np.empty(0)))
 
     def kept_in(self, history: History) -> int | None:
-        """Index of the round whose gains a resumed run reuses; None if there is none."""
+        """Index of the round with gains that a resumed run reuses; None if there is none."""
         if not self._gains.size:
             return None
         return max(i for i, record in enumerate(history) if not is_lazy(record))
@@ -251,7 +252,10 @@ class FirstOrderForm:
 
     @staticmethod
     def of(question: ScoringProblem, below: Array) -> FirstOrderForm:
-        """Compute B of a scoring problem; its entries below the diagonal are written to `below`."""
+        """Compute the matrix B of a scoring problem.
+
+        The entries below the diagonal are written to `below`.
+        """
 
         def fill(rows: slice) -> None:
             _entries(question, rows, below[rows, : rows.stop])
@@ -279,14 +283,14 @@ def _diagonal(question: ScoringProblem) -> Float:
 
 
 def _strips(m: int) -> list[slice]:
-    """Strips of rows for threads, ordered by decreasing size below the diagonal."""
+    """Ranges of matrix rows for threads, ordered by decreasing size below the diagonal."""
     return slices(m, STRIP)[::-1]
 
 
 def _multiple(question: ScoringProblem, before: FirstOrderForm, diagonal: Float) -> float:
-    """Estimate alpha: the multiple of the matrix B `before` closest to B, from a sample of rows.
+    """Estimate alpha, the factor for which alpha times the matrix `before` is closest to B.
 
-    `diagonal` is that of B.
+    The estimate uses a sample of rows. `diagonal` is the diagonal of B.
     """
     T, now, then = question.weighted(0).T, diagonal, before.diagonal
     inner, size = float(now @ then), float(then @ then)
@@ -300,7 +304,7 @@ def _multiple(question: ScoringProblem, before: FirstOrderForm, diagonal: Float)
 def _change(
     question: ScoringProblem, before: FirstOrderForm, place: Array
 ) -> tuple[FirstOrderForm, float, float]:
-    """Change ``B - alpha before``, its squared norm off the diagonal, and alpha.
+    """Return ``B - alpha before``, its squared norm off the diagonal, and alpha.
 
     The entries of the change are written to `place`.
     """
@@ -325,7 +329,10 @@ def _start(m: int) -> Array:
 
 
 def _in_few(form: FirstOrderForm, size: float, each: Each = map) -> tuple[LowRankQuadratic, float]:
-    """Low-rank approximation of a form with squared norm `size`, and the norm of its error."""
+    """Approximate a form by a low-rank matrix; return it and the norm of the error.
+
+    `size` is the squared norm of the form.
+    """
     m = len(form.below)
 
     def times(Q: Array) -> Array:

@@ -36,7 +36,7 @@ NOTHING = 1e-13
 
 @dataclass(frozen=True)
 class Choices:
-    """Settings that do not change during a run.
+    """Settings of scoring that do not change during a run.
 
     `dtype` is the precision of matrix products. If `by_definition`, only the direct engine is used,
     which evaluates HSIC with and without each feature.
@@ -71,7 +71,7 @@ class AbstractScorer(ABC):
 
     @abstractmethod
     def bandwidth_stats(self) -> BandwidthStats:
-        """Statistics that bandwidth policies use."""
+        """Statistics of the samples that bandwidth policies use."""
 
     @abstractmethod
     def gains(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
@@ -82,9 +82,10 @@ class AbstractScorer(ABC):
 
     @abstractmethod
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
-        """Choose the first engine of the next round, over the features `left`; return its name.
+        """Choose the first engine of the next round, and return its name.
 
-        `gains` are the present gains of these features; the next round removes about n of them.
+        The features of the next round are `left`. `gains` are their present gains; the next round
+        removes about n of them.
         """
 
     @abstractmethod
@@ -96,7 +97,7 @@ class AbstractScorer(ABC):
 
 
 class ExactScorer(AbstractScorer):
-    """Exact scorer, from the statistic of all pairs of samples."""
+    """Exact scorer, which uses the statistic of all pairs of samples."""
 
     def __init__(
         self,
@@ -160,7 +161,10 @@ class ExactScorer(AbstractScorer):
         return self.sum.bandwidth_stats(self._choices.kernel, self._W)
 
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
-        """Use the data as their own labels: `weigh` computes W from K over all features."""
+        """Use the data as their own labels (unsupervised selection).
+
+        `weigh` computes the weights W from the kernel matrix K of all features.
+        """
         if self._choices.kernel.is_additive:  # the first pass does not sum their statistic
             self.sum.restart(self.sum.features)
         self._W = weigh(own_labels(self._choices, self.sum))
@@ -212,7 +216,7 @@ class ExactScorer(AbstractScorer):
     def _scoring_problem(self, sigma: float, *, few: bool) -> ScoringProblem:
         """Scoring problem of the round, with cached matrices.
 
-        If `few`, low precision is enough, because only few features are scored exactly.
+        If `few`, only few features are scored exactly, and low precision is enough.
         """
         if few not in self._questions or self._questions[few].sigma != sigma:
             kernel = self._choices.kernel
@@ -226,7 +230,7 @@ class ExactScorer(AbstractScorer):
 
 
 class LastingGains:
-    """Gains of an additive kernel, which are computed once and stay valid in all rounds.
+    """Gains of an additive kernel; they are computed once and are the same in all rounds.
 
     `words` is the engine name in the records of later rounds.
     """
@@ -236,7 +240,10 @@ class LastingGains:
         self._found: tuple[Index, Float] | None = None
 
     def of(self, features: Index, everyone: Index, score: Callable[[Index], Gains]) -> Gains:
-        """Return gains of `features`, and a record; the first call scores `everyone` by `score`."""
+        """Return the gains of `features`, and a record of the work.
+
+        The first call computes the gains of `everyone` by the function `score`.
+        """
         record: dict[str, Any] = {"engine": self._words}
         if self._found is None:
             gains, record = score(everyone)
@@ -255,9 +262,9 @@ def lasting_gains(engines: AbstractEngines, data: AbstractReader, features: Inde
 
 
 def own_labels(choices: Choices, of_all: SquareSum) -> Float:
-    """Kernel matrix K of all features, (m, m), as labels, at the sigma of the bandwidth policy.
+    """Kernel matrix K of all features, (m, m), to be used as labels.
 
-    `of_all` is the statistic of all features.
+    The bandwidth policy chooses sigma. `of_all` is the statistic of all features.
     """
     sigma = 1.0
     if choices.kernel.has_bandwidth:
@@ -273,7 +280,7 @@ def own_labels(choices: Choices, of_all: SquareSum) -> Float:
 
 
 def check_shared(question: ScoringProblem, gains: Float) -> None:
-    """Raise InputError if the kernel is the delta kernel and no feature has two equal values."""
+    """Raise InputError for the delta kernel if no feature has two equal values."""
     if not question.kernel.is_of_categories:
         return
     if np.abs(gains).max(initial=0.0) <= NOTHING * float(np.abs(question.W).sum()):

@@ -1,7 +1,7 @@
 """Scratch: temporary files of surviving features that do not fit in memory.
 
-The tasks that read these features also write them to scratch, packed if possible. A chunk has a
-quarter of the features that a task reads at once, and a checksum. In one process scratch is an
+The tasks that read these features also write them to scratch, packed if possible. A chunk contains
+a quarter of the features that a task reads at once, and a checksum. In one process scratch is an
 unnamed file, which the operating system removes when the process ends. On a cluster every chunk is
 a file in the folder that the runtime shares with its workers, and is removed with that folder.
 """
@@ -43,7 +43,7 @@ CODEC = Blosc("zstd", 1, Blosc.AUTOSHUFFLE)
 
 
 class UnwritableError(Exception):
-    """Scratch cannot be written, for example because the disk is full."""
+    """Error: scratch cannot be written, for example because the disk is full."""
 
 
 class AbstractScratch(ABC):
@@ -80,7 +80,7 @@ class AbstractScratch(ABC):
             raise _lost(str(error)) from error
         data = stored[:-CHECKSUM]
         if _checksum(data) != stored[-CHECKSUM:]:
-            raise _lost(f"chunk {number} does not contain the bytes that were written")
+            raise _lost(f"chunk {number} was changed after it was written")
         plain = data if form.packed else CODEC.decode(data)
         return np.frombuffer(plain, dtype=form.kept_dtype).reshape(-1, form.length)
 
@@ -91,16 +91,19 @@ def _checksum(data: bytes) -> bytes:
 
 def _lost(why: str) -> ScratchError:
     return ScratchError(
-        f"Scratch, the temporary files of the run, is missing or damaged on "
-        f"{socket.gethostname()} ({why}): something has deleted or changed it, or not all workers "
-        "of the cluster share the folder. Your data are not affected. Run again, with TMPDIR (on "
-        "a cluster scratch= of its runtime) set to a folder that nothing cleans up and all workers "
+        "Scratch, the temporary files of the run, is missing or damaged on "
+        f"{socket.gethostname()} ({why}). It was deleted or changed, or not all workers of the "
+        "cluster share the folder. Your data are not affected. Run again, with TMPDIR (on a "
+        "cluster scratch= of its runtime) set to a folder that nothing cleans up and all workers "
         "share; with a checkpoint, the run continues from its last round."
     )
 
 
 class LocalScratch(AbstractScratch):
-    """Scratch of this process: an unnamed file in the folder `place`, with consecutive chunks."""
+    """Scratch of a single process: an unnamed file in the folder `place`.
+
+    Chunks are stored one after the other.
+    """
 
     def __init__(self, place: Path) -> None:
         # Unbuffered: a buffer would be written again when the file is closed on a full disk.
@@ -128,10 +131,10 @@ class LocalScratch(AbstractScratch):
 
 
 class SharedScratch(AbstractScratch):
-    """A file per chunk, in a new folder in `place` that all workers can read.
+    """Scratch for a cluster: a file per chunk, in a new folder that all workers can read.
 
-    The folder is removed when no object in the creating process refers to it. A step that computed
-    values on workers refers to it as long as the step may have to be repeated.
+    The folder, in `place`, is removed when no object in the creating process refers to it. A step
+    that computed values on workers refers to it as long as the step may have to be repeated.
     """
 
     def __init__(self, place: Path) -> None:
@@ -151,7 +154,7 @@ class SharedScratch(AbstractScratch):
 
 
 def scratch_in(place: Path, *, shared: bool) -> AbstractScratch:
-    """Create scratch in the folder `place`, for this process, or if `shared` for all workers."""
+    """Create scratch in the folder `place`: for all workers if `shared`, else for this process."""
     try:
         return SharedScratch(place) if shared else LocalScratch(place)
     except OSError as error:
@@ -201,8 +204,8 @@ class ScratchSource(AbstractSurvivors):
     def _chunk(self, number: int) -> Array:
         """Return the encoded values of a chunk; the first chunks read stay in the cache.
 
-        Later chunks do not replace them. Otherwise, in repeated passes over more chunks than fit,
-        no cached chunk would be reused.
+        Later chunks do not replace chunks in the cache. If they did, repeated passes over more
+        chunks than fit in the cache would never find a chunk there.
         """
         chunk = self._kept.get(number)
         if chunk is None:
@@ -214,7 +217,7 @@ class ScratchSource(AbstractSurvivors):
 
 @dataclass(frozen=True, slots=True)
 class Write(AbstractPass):
-    """Pass that writes features to scratch in whole chunks; returns the range of their values.
+    """Pass that writes features to scratch in whole chunks, and returns the range of values.
 
     Tags are the positions of features in scratch.
     """

@@ -2,10 +2,10 @@
 
 Runs over the same data, for example one per target or bandwidth, request the same blocks at about
 the same time. Each run is a thread, independent of the others. Its runtime is a `RunProxy`, which
-submits requests to a `ScanCoordinator` and waits. When all active runs wait, passes whose jobs read
-the same blocks are merged into one, which reads each block once (`run_together`); other requests
-are executed one by one. The results of a run are bit for bit those that it would get alone: its own
-pass, over its own features of the same jobs, added along the same tree.
+submits requests to a `ScanCoordinator` and waits. When all active runs wait, passes over the same
+blocks are merged into one, which reads each block once (`run_together`); other requests are
+executed one by one. The results of a run are bit for bit the same as if it ran alone: it has its
+own pass over its own features in the same jobs, and results are added along the same tree.
 """
 
 from __future__ import annotations
@@ -41,12 +41,15 @@ HELD_VALUES = 1 << 25
 
 
 class CancelledError(Exception):
-    """A waiting run ends, because another run of the shared scan has failed."""
+    """Error that ends a waiting run, because another run of the shared scan has failed."""
 
 
 @dataclass(eq=False)
 class PendingRequest(ABC):
-    """A request that one run has submitted, for example a pass over the data, and its results."""
+    """Request of one run, for example a pass over the data.
+
+    It also stores the results.
+    """
 
     found: deque[Any] = field(default_factory=deque, kw_only=True)
     error: BaseException | None = field(default=None, kw_only=True)
@@ -64,7 +67,10 @@ class PendingRequest(ABC):
 
 @dataclass(eq=False)
 class PendingCall(PendingRequest):
-    """A request to call a method of the runtime; its only result is the return value."""
+    """Request to call a method of the runtime.
+
+    Its only result is the return value.
+    """
 
     call: Callable[[AbstractRuntime], Any]
 
@@ -74,7 +80,10 @@ class PendingCall(PendingRequest):
 
 @dataclass(eq=False)
 class PendingPass(PendingRequest):
-    """A request for the results of a pass over jobs, or for their sum if `add` is given."""
+    """Request for the results of a pass over jobs.
+
+    If `add` is given, the result is their sum.
+    """
 
     task: Task
     source: AbstractSource
@@ -91,7 +100,10 @@ class PendingPass(PendingRequest):
         return runtime.map_blocks(*arguments) if self.divisible else runtime.map(*arguments)
 
     def joins(self, other: PendingRequest) -> bool:
-        """Whether both are passes that read the same blocks, job by job, for the same samples."""
+        """Whether both requests are passes that can be merged.
+
+        Their jobs must read the same blocks, for the same samples.
+        """
         if not (isinstance(other, PendingPass) and self.task is other.task is run):
             return False
         are_sums = [self.add is not None, other.add is not None]
@@ -111,7 +123,10 @@ class PendingPass(PendingRequest):
 
 
 def distinct(asked: Sequence[PendingPass]) -> list[list[PendingPass]]:
-    """Group requests over the same blocks that also have equal passes and the same features."""
+    """Group requests with equal passes.
+
+    All requests read the same blocks. In a group they also have the same features.
+    """
     groups: list[tuple[bytes | None, list[PendingPass]]] = []
     for one in asked:
         key = pickle.dumps(one.state[0]) if one.state[0].is_common else None
@@ -125,7 +140,7 @@ def distinct(asked: Sequence[PendingPass]) -> list[list[PendingPass]]:
 
 
 def _is_alike(jobs: Jobs, others: Jobs) -> bool:
-    """Whether jobs that read the same blocks use the same features, with the same scaling."""
+    """Whether jobs over the same blocks use the same features, with the same scaling."""
     return all(
         np.array_equal(one.local, two.local)
         and one.tags is two.tags is None
@@ -145,7 +160,10 @@ def _are_scaled_alike(one: Scaling | None, other: Scaling | None) -> bool:
 
 
 def together(asked: Sequence[PendingPass]) -> PendingPass:
-    """Merge passes that read the same blocks; its results are tuples with one entry per pass."""
+    """Merge passes that read the same blocks.
+
+    Results of the merged pass are tuples with one entry per pass.
+    """
     first = asked[0]
     jobs = [
         Job(same_jobs[0].blocks, tuple(zip(*(job.payload for job in same_jobs), strict=True)))
@@ -173,7 +191,8 @@ def same_samples(one: Index | None, other: Index | None) -> bool:
 def _is_same(one: AbstractSource, other: AbstractSource) -> bool:
     """Whether two sources read the same values and scale them alike.
 
-    Every run has its own view of the source, with the scaling and checksums of its first pass.
+    Every run has its own view of the source, with the scaling and checksums measured in its first
+    pass.
     """
     if isinstance(one, ScaledSource) and isinstance(other, ScaledSource):
         if not _are_scaled_alike(one.scaling, other.scaling):
@@ -187,10 +206,10 @@ def _is_same(one: AbstractSource, other: AbstractSource) -> bool:
 def run_together(
     source: AbstractSource, job: Job, asked: tuple[tuple[AbstractPass, Index | None], ...]
 ) -> tuple[Any, ...]:
-    """Run several passes over the blocks of a job (see `dhsic.passes.run`), reading each once.
+    """Run several passes over the blocks of a job, reading each block once.
 
-    For every block, the payload of the job has the `Columns` of each pass. `asked` are the passes,
-    each with the sample indices of the run.
+    See `dhsic.passes.run`. For every block, the payload of the job has the `Columns` of each pass.
+    `asked` are the passes, each with the sample indices of its run.
     """
     rows = asked[0][1]
     m = source.n_samples if rows is None else len(rows)
@@ -235,12 +254,15 @@ def _tiles(
 
 
 def add_together(adds: Sequence[Add], left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, ...]:
-    """Add two results of merged passes, entry by entry; `adds` are the functions that add them."""
+    """Add two results of merged passes, entry by entry.
+
+    `adds` contains one function per pass, which adds two results of this pass.
+    """
     return tuple(add(a, b) for add, a, b in zip(adds, left, right, strict=True))
 
 
 class ScanCoordinator:
-    """Coordinator of several runs: collects their requests, merges and executes them."""
+    """Coordinator of several runs that collects, merges and executes their requests."""
 
     def __init__(self, runtime: AbstractRuntime) -> None:
         self.runtime = runtime
@@ -252,7 +274,10 @@ class ScanCoordinator:
         self._cores = threading.Semaphore(runtime.n_here)
 
     def run_all(self, runs: Sequence[Callable[[AbstractRuntime], T]]) -> list[T]:
-        """Execute the runs, and return their results in order; an error in one run ends all."""
+        """Execute the runs, and return their results in order.
+
+        An error in one run ends all runs.
+        """
         results: list[Any] = [None] * len(runs)
         works = [
             partial(copy_context().run, self._work, run, i, results) for i, run in enumerate(runs)
@@ -316,7 +341,10 @@ class ScanCoordinator:
             return [] if self._error is not None else requests
 
     def _answer(self, asked: list[PendingRequest]) -> None:
-        """Execute requests that can be merged; an error is passed to every run that made one."""
+        """Execute requests that can be merged.
+
+        An error is passed to every run that made one of the requests.
+        """
         groups: Sequence[Sequence[PendingRequest]] = [asked]
         if len(asked) > 1:
             groups = distinct([one for one in asked if isinstance(one, PendingPass)])
@@ -360,7 +388,7 @@ def grouped(asked: Sequence[PendingRequest]) -> list[list[PendingRequest]]:
 
 
 class RunProxy(AbstractRuntime):
-    """Runtime of one run: forwards its requests to the coordinator of all runs."""
+    """Runtime of one run, which forwards its requests to the coordinator of all runs."""
 
     def __init__(self, coordinator: ScanCoordinator) -> None:
         self._coordinator, self._base = coordinator, coordinator.runtime

@@ -1,7 +1,7 @@
 """Single pass over a source that scores each feature by itself, or determines the kind of values.
 
-A task reads a block, measures it and applies the criterion while the values are in memory, so the
-data are read once. The result is a few numbers per feature. Before any other pass, `look_at`
+A task reads a block, measures its scaling and applies the criterion while the values are in memory,
+so the data are read once. The result is a few numbers per feature. Before any other pass, `look_at`
 examines values, to find out whether they are dosages with codes for missing values.
 """
 
@@ -63,10 +63,10 @@ Alike = Sequence[tuple[Array, Float] | None]
 
 @dataclass(frozen=True, slots=True)
 class Judge(AbstractShared):
-    """Pass that measures the scaling of features, and scores each by a criterion.
+    """Pass that measures the scaling of features, and scores each feature by a criterion.
 
-    The criterion computes k numbers per feature, (k, c), from `prepared`, its state computed from
-    the labels. Without a criterion only the scaling is measured.
+    The criterion computes k numbers per feature, (k, c). `prepared` is the state of the criterion,
+    computed from the labels. Without a criterion only the scaling is measured.
     """
 
     standardize: Scale
@@ -79,7 +79,7 @@ class Judge(AbstractShared):
 
     @property
     def leaves_missing_out(self) -> bool:
-        """Whether the criterion excludes missing values, instead of using the mean."""
+        """Whether the criterion excludes missing values instead of imputing the mean."""
         return self.criterion is not None and self.criterion.leaves_missing_out
 
     @property
@@ -116,13 +116,13 @@ class Judge(AbstractShared):
         return self.criterion is not None and self.criterion.takes_codes
 
     def _directions(self, m: int) -> Float:
-        """Matrix (m, k) that the criterion multiplies features by; (m, 0) if there is none."""
+        """Matrix (m, k) that the criterion multiplies features by; k may be 0."""
         if self.criterion is None:
             return np.empty((m, 0))
         return self.criterion.directions(self.prepared)
 
     def _with_variance_ratios(self, features: Features, tile: Tile, alive: Index) -> Features:
-        """Add variance ratios to features, if samples are not exchangeable given the labels."""
+        """Add variance ratios to features, for labels with samples that are not exchangeable."""
         if self.criterion is None or not (covs := self.criterion.covariances(self.prepared)):
             return features
         if features.coded is None:
@@ -138,8 +138,8 @@ class Judge(AbstractShared):
     def _columns(self, features: Features, place: slice, alive: Index, c: int) -> Float:
         """Results of the criterion for a tile of c features, (k, c).
 
-        `alive` are the positions of the features that neither are constant nor overflow; results of
-        the others are NaN. `place` are the columns of the products with directions.
+        `alive` are the positions of the usable features: they vary and do not overflow. Results of
+        the other features are NaN. `place` are the columns of the products with directions.
         """
         if self.criterion is None:
             return np.empty((0, c))
@@ -164,7 +164,7 @@ def _values_of_codes(raw: Array, missing_code: int | None) -> tuple[Float, Array
 
 
 def _split_blocks(blocks: Iterable[Tile], m: int, *, coded: bool) -> Iterator[Tile]:
-    """Split blocks into tiles, larger ones for genotype codes if the criterion uses codes.
+    """Split blocks into tiles; tiles of genotype codes are larger if the criterion uses codes.
 
     Codes of two blocks are processed together, to limit the number of calls (see `CODE_ENTRIES`).
     """
@@ -186,9 +186,9 @@ def _split_blocks(blocks: Iterable[Tile], m: int, *, coded: bool) -> Iterator[Ti
 def _features(
     tile: Tile, directions: Directions, alike: Alike, judge: Judge
 ) -> tuple[Scaling, Features, Index]:
-    """Measure a tile; return its scaling, its varying features, and their positions.
+    """Measure a tile, and compute the products of its features with the directions.
 
-    The features include their products with the directions.
+    Returns the scaling of the tile, its varying features with their products, and their positions.
     """
     codes = tile.codes if judge._takes_codes else None
     if codes is not None and directions.panels:
@@ -210,10 +210,10 @@ def _features(
 
 
 def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tuple[Float, Float]:
-    """Sums of directions over the samples of each code, (4, c, k), and the counts of codes, (4, c).
+    """Sum directions over the samples with each genotype code.
 
-    If directions have few distinct rows, as for classes, these rows are counted instead, which is
-    exact in float32.
+    Returns the sums, (4, c, k), and the counts of codes, (4, c). If directions have few distinct
+    rows, as for classes, the rows of each kind are counted instead. This is exact in float32.
     """
     c, m = codes.raw.shape
     sums, at = np.zeros((4, c, PANEL * len(directions.panels))), 0
@@ -270,7 +270,7 @@ def _coded(
 
 
 def by_ploidy(source: AbstractSource, features: Index, judge: Judge) -> list[tuple[Index, Judge]]:
-    """Split features (n,) into diploid ones, and ones with both haploid and diploid calls.
+    """Split features (n,) into diploid features, and features with haploid and diploid calls.
 
     Each part has its own pass: the second part is tested by dosage only (`Multiscale.additive`).
     There is one part if all features are of one kind, or if the criterion does not test dominance.
@@ -288,7 +288,8 @@ def by_ploidy(source: AbstractSource, features: Index, judge: Judge) -> list[tup
 class Judged:
     """Results of a single pass for d features.
 
-    `columns` (k, d) are the results of `AbstractCriterion.columns`, NaN for constant features.
+    `columns` (k, d) are the numbers computed by `AbstractCriterion.columns`, NaN for constant
+    features.
     """
 
     scaling: Scaling
@@ -316,7 +317,7 @@ def read_once(
     rows: Index | None = None,
     features: Index | None = None,
 ) -> Judged:
-    """Run the pass over the given features and samples (None: all), and report progress."""
+    """Run a pass over the given features and samples (None: all), and report progress."""
     every = np.arange(source.n_features, dtype=np.int64) if features is None else features
     parts = [
         (subset, _read(source, runtime, each, reporter, rows, subset))
@@ -330,10 +331,10 @@ def read_once(
 def _set_categories(
     judged: Judged, judge: Judge, source: AbstractSource, rows: Index | None, features: Index
 ) -> None:
-    """Replace the results of categorical features by those of unordered levels, in place.
+    """Replace the results of categorical features by results for unordered levels, in place.
 
-    The pass reads their codes as numbers, which gives the same p-value for two levels. The width
-    and the shape of an effect are not defined for categories: they become NaN and 0.
+    The pass reads the category codes as numbers. With two levels this gives the same p-value. The
+    width and the shape of an effect are not defined for categories, so they become NaN and 0.
     """
     for place, feature in enumerate(features.tolist()):
         if feature not in source.levels or judge.criterion is None:
@@ -360,7 +361,7 @@ def _read(
     rows: Index | None,
     features: Index,
 ) -> Judged:
-    """Run the pass over features for which the state of the criterion is the same."""
+    """Run a pass over features for which the criterion has the same state."""
     reader = Reader(source, runtime, rows)
     jobs = reader.jobs(features)
     jobs = merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))
@@ -373,7 +374,10 @@ def _read(
 
 
 def float64_height(m: int) -> int:
-    """Number of features per float64 tile, which takes as much memory as a float32 tile."""
+    """Number of features per float64 tile.
+
+    It is chosen such that the tile takes as much memory as a float32 tile.
+    """
     return tile_height(2 * m)
 
 
@@ -389,9 +393,9 @@ def look_at(
 ) -> ValueKind:
     """Determine the kind of the values of a source.
 
-    A few blocks are read, of the samples `rows` and the `features` (default: all). If their values
-    look like dosages, all blocks are read, unless the format declares the kind. Each of several
-    joined matrices has its own kind. Raises the errors of `ValueKind.judged`.
+    The values of a few blocks are read, for the samples `rows` and the `features` (default: all).
+    If these values look like dosages, all blocks are read, unless the format declares the kind. If
+    several matrices are joined, each has its own kind. Raises the errors of `ValueKind.judged`.
     """
     declared = ValueKind.declared(source)
     if declared is not None:
@@ -421,9 +425,9 @@ def looked_at(
     rows: Index | None,
     features: Index | None = None,
 ) -> tuple[Reader, ValueKind]:
-    """Determine the kind of the values by `look_at`; return a reader of the source, and the kind.
+    """Determine the kind of the values by `look_at`.
 
-    Warns if codes are treated as missing values.
+    Returns a reader of the source, and the kind. Warns if codes are treated as missing values.
     """
     values = look_at(source, runtime, rows, features)
     if values.codes:
@@ -432,7 +436,7 @@ def looked_at(
 
 
 def look_at_few(reader: Reader, census: TakeCensus, jobs: Jobs) -> tuple[Census, list[Job]]:
-    """Examine the values of a few jobs; return their census, and the other jobs."""
+    """Take a census of the values of a few jobs; return it, and the other jobs."""
     first_jobs = sorted({*np.linspace(0, len(jobs) - 1, FEW_JOBS).astype(int).tolist()})
     tally = sum(reader.map_blocks(census, [jobs[i] for i in first_jobs]), Census())
     return tally, [job for i, job in enumerate(jobs) if i not in first_jobs]

@@ -1,12 +1,12 @@
 """Operations on slices of the samples (`dhsic.lowrank.slices`), which workers store.
 
-A step changes the sums of slices, loads values of features into slices, or only computes. Slices
-also prepare the engine state of a round, for features that cannot be scored accurately from
-projections (`dhsic.passes.projection`). These features are read, and scored by ``A = W o K`` along
-all its directions: each slice computes its part of the state (`state_of`), and tasks concatenate
-the parts (`concatenate_states`), so that the client process never holds the whole state. For
-sampled features, slices hold the values themselves, and compute their contributions to sums over
-samples (`slice_contributions`).
+A step is an operation on all slices: it changes their sums, loads values of features, or only
+computes something. Slices also prepare the engine state of a round, for features that cannot be
+scored accurately from projections (`dhsic.passes.projection`). These features are read, and scored
+by ``A = W o K`` along all its directions: each slice computes its part of the state (`state_of`),
+and tasks concatenate the parts (`concatenate_states`), so that the client process never holds the
+whole state. For sampled features, slices hold the values themselves, and compute their
+contributions to sums over samples (`slice_contributions`).
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ SliceWork = Callable[[Slice, Any, Each], tuple[Slice, Sums]]
 
 @dataclass(frozen=True, slots=True)
 class SliceStep(AbstractStep):
-    """Step in which every slice computes `function`, without reading features.
+    """Step that computes a function of every slice, without reading features.
 
-    Its result replaces the slice only if `renews`; its sums are added up over the slices.
+    The result of `function` replaces the slice only if `renews`. Its sums are added up over the
+    slices.
     """
 
     function: SliceWork
@@ -60,7 +61,7 @@ class SliceStep(AbstractStep):
 
 
 def answer(known: Slice, question: Callable[[Slice, Any], Any], state: Any) -> Any:
-    """Apply the function `question` to a slice and a state, with one BLAS thread."""
+    """Apply the function `question` to a slice and a state, using one BLAS thread."""
     with single_blas_thread():
         return question(known, state)
 
@@ -69,9 +70,9 @@ def answer(known: Slice, question: Callable[[Slice, Any], Any], state: Any) -> A
 class Renewal:
     """Change of the sums that slices of the samples contain, in one of three ways.
 
-    The sums are set to given `sums`; or products of joining features, with the given `values`, are
-    added; or products of the features that the step reads are subtracted. If slices are reset, they
-    contain only the features read.
+    The sums are replaced by given `sums`; or products of joining features, whose `values` are
+    given, are added; or products of the features that the step reads are subtracted. If slices are
+    reset, they contain only the features that the step reads.
     """
 
     summed: LandmarkSums  # pass that sums over the features read
@@ -83,9 +84,10 @@ class Renewal:
     asked: Any = None  # argument of the function that slices evaluate afterwards
 
     def of(self, value: Slice | None, total: InnerProducts | None, some: slice) -> InnerProducts:
-        """Compute the new sums of a slice, the samples `some`; `value` is the old slice, if any.
+        """Compute the new sums of a slice, for the samples `some`.
 
-        `total`, the sum over the features read, may be overwritten.
+        `value` is the old slice, if any. `total` is the sum over the features read; it may be
+        overwritten.
         """
         n, s = self.summed.n_rows, some.stop - some.start
         if self.sums is not None:
@@ -108,22 +110,25 @@ class Renewal:
 class AbstractReadingStep(AbstractStep):
     """Step that reads features by a pass, and changes slices by the sum of its results.
 
-    Afterwards slices apply the function `then`, if it is given. A slice returns the part of it that
-    contains the landmarks, and the sums that `then` returns.
+    Afterwards slices apply the function `then`, if it is given. The results of a slice are its
+    landmarks, and the sums that `then` returns.
     """
 
     then: SliceWork | None = None
 
     @abstractmethod
     def pass_over(self, state: Any) -> AbstractPass:
-        """Pass that reads the features; `state` are the parameters of the step."""
+        """Return the pass that reads the features; `state` are the parameters of the step."""
 
     def of(self, source: AbstractSource, job: Job, state: Any) -> Any:
         return run(source, job, (self.pass_over(state), state.rows))
 
     @abstractmethod
     def changed(self, value: Slice | None, total: Any, told: slice, state: Any) -> Slice:
-        """Return the changed slice; `total` is the sum over features read, `told` its samples."""
+        """Return the changed slice.
+
+        `total` is the sum over the features read. `told` are the samples of the slice.
+        """
 
     def finish(
         self, value: Slice | None, total: Any, told: slice, state: Any, each: Each
@@ -157,7 +162,7 @@ class RenewSums(AbstractReadingStep):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Parameters of the step `TakeSample`, which loads values of features into slices."""
+    """Parameters of `TakeSample`, the step that loads values of features into slices."""
 
     values: Values
     rows: Index | None
@@ -182,12 +187,15 @@ class TakeSample(AbstractReadingStep):
 
 
 def of_landmarks(known: Slice, rows: Index) -> Slice:
-    """Restrict a slice to those of its samples that are landmarks `rows`."""
+    """Restrict a slice to its samples that are landmarks, with indices `rows`."""
     return known.part(np.flatnonzero(np.isin(known.samples, rows, assume_unique=True)))
 
 
 def rows_and_norms(known: Slice, which: Index) -> tuple[Float, Float]:
-    """Rows `which` of the inner products in a slice, and the squared norms of its samples."""
+    """Return some inner products in a slice, and the squared norms of its samples.
+
+    `which` are the rows of the inner products.
+    """
     return known.sums[which], known.norms
 
 
@@ -197,13 +205,13 @@ def longest(known: Slice, _: None) -> float:
 
 
 def itself(known: Slice, _: None) -> Slice:
-    """Return the slice itself, to fetch it from its worker."""
+    """Return a slice unchanged, to fetch it from its worker."""
     return known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forms:
-    """Low-rank form of ``A = W o K`` in a round, from which slices compute the engine state."""
+    """Low-rank form of ``A = W o K`` in a round, used by slices to compute the engine state."""
 
     held: HeldForms  # A of each base matrix
     norms: Mapping[int, float]  # ||A||_F of each base matrix
@@ -211,7 +219,10 @@ class Forms:
 
     @staticmethod
     def of(held: HeldForms, sizes: Iterable[Mapping[int, Float]]) -> Forms:
-        """Create the forms from `held`, with norms from the `HeldForms.sizes` of every slice."""
+        """Create the forms from `held` and the norm contributions of all slices.
+
+        `sizes` are the results of `HeldForms.sizes`, one per slice.
+        """
         every = [*sizes]
         total = {
             base: np.sum([slice_sizes[base] for slice_sizes in every], axis=0)
@@ -221,7 +232,7 @@ class Forms:
 
     @property
     def scale(self) -> float:
-        """Number by which the entries of A are divided: its largest norm over m."""
+        """Divisor of the entries of A: the largest norm of A over m."""
         return max(self.norms.values(), default=0.0) / self.held.n_samples or 1.0
 
 
@@ -281,9 +292,10 @@ def concatenate_states(parts: Sequence[RoundState]) -> RoundState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sampled:
-    """Sampled features to score: positions `which`, (c,), among the features that slices hold.
+    """Sampled features to score.
 
-    `facts` are their statistics.
+    `which` (c,) are their positions among the features that slices have loaded. `facts` are their
+    statistics.
     """
 
     forms: Forms
@@ -297,9 +309,9 @@ def slice_contributions(known: Slice, asked: Sampled) -> list[Part]:
 
 
 def combine_contributions(block: Slice, asked: Sampled, parts: Iterable[list[Part]]) -> Float:
-    """Gains of sampled features, (c,), from the `parts` (contributions) of all slices.
+    """Sum the contributions of all slices to the gains of sampled features, (c,).
 
-    `block` is the slice of the landmarks.
+    `parts` are the contributions; `block` is the slice of the landmarks.
     """
     total: list[Part] = []
     for part in parts:

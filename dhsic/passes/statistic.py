@@ -49,7 +49,7 @@ def height_of(device: str | None, m: int) -> int:
 
 
 def lowrank_tile(m: int) -> int:
-    """Bytes that a task of a low-rank pass over m samples holds."""
+    """Memory of a task of a low-rank pass over m samples, in bytes."""
     return TILES * 4 * tile_entries(m)
 
 
@@ -63,9 +63,10 @@ def add_inner(left: InnerProducts, right: InnerProducts) -> InnerProducts:
 def scaled(
     tile: Tile, codes: Codes | None, m: int, *, standardize: Scale, p: Float | None = None
 ) -> Scaling:
-    """Measure the scaling of a tile; from counts of its genotype codes, if it has codes.
+    """Measure the scaling of a tile.
 
-    With weights p (m,) of the samples, the scaling is weighted, and comes from the values.
+    It is computed from counts if the tile has genotype codes. With weights p (m,) of the samples,
+    the scaling is weighted and computed from the values.
     """
     if codes is None or p is not None:
         few = tile.split(tile_height(m))  # limits the memory of float64 values
@@ -76,10 +77,10 @@ def scaled(
 
 @dataclass(frozen=True, slots=True)
 class MeasureLandmarks(AbstractShared, AbstractSum):
-    """First pass of low rank: measures the scaling, and runs the pass `taken` on the same tiles.
+    """First pass of low rank, which measures the scaling and runs another pass.
 
-    The result is a list of scalings, the result of `taken`, and whether all values are genotype
-    codes.
+    The pass `taken` runs on the same tiles. The result is a list of scalings, the result of
+    `taken`, and whether all values are genotype codes.
     """
 
     is_common: ClassVar[bool] = True
@@ -121,8 +122,8 @@ class MeasureLandmarks(AbstractShared, AbstractSum):
 class Ends:
     """Values of n features at the landmarks, and their products with the directions of W.
 
-    A slice of the samples needs them for its inner products, because landmarks may be in other
-    slices.
+    A slice of the samples needs these values to compute its inner products with landmarks, because
+    landmarks may be in other slices.
     """
 
     raw: Array  # (n, b), values at the b landmarks, as stored
@@ -140,7 +141,7 @@ class Ends:
 
 
 class AbstractAccumulation(AbstractSum):
-    """A pass that adds up its result tile by tile, also as part of a first pass."""
+    """Pass that adds up its result tile by tile; it can also run within a first pass."""
 
     device: str | None
 
@@ -173,11 +174,12 @@ class TakeEnds(AbstractAccumulation):
 
 @dataclass(frozen=True, slots=True)
 class LandmarkSums(AbstractAccumulation):
-    """Pass that sums inner products of b landmarks and m samples, and squared norms, (m,).
+    """Pass that sums inner products of b landmarks and m samples, and squared norms.
 
-    Inner products are (b + q, m): rows for the landmarks, then rows for q weighted sums of samples,
-    with weights `directions` (m, q) float32. If the samples are a slice, `ends` gives the values at
-    landmarks and the weighted sums of the features, whose tags are their positions in `ends`.
+    Squared norms are (m,). Inner products are (b + q, m): there are b rows for the landmarks and q
+    rows for weighted sums of samples, with weights `directions` (m, q) float32. If the pass runs on
+    a slice of the samples, `ends` gives the values at landmarks and the weighted sums of each
+    feature; tags are the positions of features in `ends`.
     """
 
     landmarks: Index
@@ -207,7 +209,7 @@ class LandmarkSums(AbstractAccumulation):
 class AllSums(AbstractSum):
     """Pass that sums inner products of all samples, (m, m).
 
-    A job returns one triangle, packed.
+    The result of a job is one triangle, packed.
     """
 
     is_common: ClassVar[bool] = True
@@ -235,9 +237,10 @@ class AllSums(AbstractSum):
 
 
 class _Tiles(ABC):
-    """Accumulator of a result over tiles of `height` features, a strip of samples at a time.
+    """Accumulator of a result over tiles.
 
-    If a device is used, values, products and float32 sums are on it.
+    A tile has up to `height` features. Each tile is processed in strips of samples. If a device is
+    used, values, products and float32 sums are on it.
     """
 
     def __init__(self, directions: Array | None, device: str | None, m: int) -> None:
@@ -259,7 +262,7 @@ class _Tiles(ABC):
         """Return the result; no more tiles can be added."""
 
     def placed(self, codes: Codes | None) -> Codes | None:
-        """Move codes to the device, if there is one."""
+        """Move genotype codes to the device, if there is one."""
         return codes if codes is None or self._moved is None else codes.on(self._moved)
 
     def _values(self, tile: Tile, samples: slice) -> Array:
@@ -268,9 +271,10 @@ class _Tiles(ABC):
     def _strips_and_products(
         self, strip: Callable[[slice], Array]
     ) -> tuple[Iterable[tuple[slice, Array]], Float | None]:
-        """Strips of samples (c, s) of c features, and products with directions over all, (c, q).
+        """Yield strips of samples, and compute products with directions over all samples.
 
-        If there are several strips, each is computed twice: for the products, and for the caller.
+        Strips are (c, s) for c features. The products are (c, q). If there are several strips, each
+        is computed twice: for the products, and for the caller.
         """
         strips = ((samples, strip(samples)) for samples in self._strips)
         if self._directions is None:
@@ -309,7 +313,10 @@ class _Ends(_Tiles):
 
 
 class _Statistic(_Tiles):
-    """Accumulator of inner products (`LandmarkSums`): float32 within a few tiles, then float64."""
+    """Accumulator of inner products, for the pass `LandmarkSums`.
+
+    Sums are float32 within a few tiles, and float64 beyond.
+    """
 
     def __init__(self, asked: LandmarkSums, m: int) -> None:
         super().__init__(asked.directions, asked.device, m)
@@ -338,9 +345,10 @@ class _Statistic(_Tiles):
             self._take(tile, ends.raw, None if of_ends is None else codes, ends.sums)
 
     def _take(self, tile: Tile, raw: Array, codes: Codes | None, sums: Float | None) -> None:
-        """Add a tile; `raw` are its values at the landmarks, `sums` its products with directions.
+        """Add a tile.
 
-        If `sums` is None, they are computed.
+        `raw` are its values at the landmarks, `sums` its products with directions. If `sums` is
+        None, the products are computed.
         """
         if codes is None:
             values = replace(tile, raw=raw, known=None).values(np.float32)
@@ -424,7 +432,7 @@ class _Statistic(_Tiles):
 
 
 def _norms(X: Array) -> Float:
-    """Squared norms of samples over features X (c, m), as a NumPy array."""
+    """Squared norms of samples over features X (c, m), returned as a NumPy array."""
     here: Any = X
     if isinstance(here, np.ndarray):
         return np.asarray(np.einsum("ij,ij->j", X, X))

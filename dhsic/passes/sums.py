@@ -1,9 +1,9 @@
 """Sums over a set of features, updated as they leave or join: `AbstractFeatureSum`.
 
-Removed features are subtracted from the statistic G of all samples. This loses digits, so G is
-recomputed when an eighth of the features is left, which begins a new *epoch*; the features that are
-left are compacted at the same time. Both depend on the sizes of S alone, so a resumed run repeats
-them and gets the same bits.
+Removed features are subtracted from the statistic G of all samples. This loses digits. When an
+eighth of the features is left, G is therefore recomputed and a new *epoch* begins. The remaining
+features are compacted at the same time. Both steps depend only on the sizes of S, so a resumed run
+repeats them and gets the same bits.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ FEW_CHOSEN = 128
 
 
 class AbstractFeatureSum(ABC):
-    """Inner products of samples, or other sums that a kernel needs, over a set of features.
+    """Sums over a set of features that a kernel needs, such as inner products of samples.
 
-    Subclasses store it for all pairs of samples, (m, m), or for samples and landmarks.
+    Subclasses store sums for all pairs of samples, (m, m), or for pairs of a sample and a landmark.
     """
 
     #: A new epoch begins when the number of features of the last one has been divided by this.
@@ -54,18 +54,18 @@ class AbstractFeatureSum(ABC):
 
     @abstractmethod
     def add(self, features: Index) -> None:
-        """Add features (ascending) that join in the same round.
+        """Add features (ascending) that are selected in the same round.
 
         Repeating the same additions gives a sum with identical bits.
         """
 
     @abstractmethod
     def remove(self, features: Index) -> None:
-        """Subtract features that leave in the same round."""
+        """Subtract features that are removed in the same round."""
 
     @abstractmethod
     def restart(self, S: Index) -> None:
-        """Recompute the sum over S; a new epoch begins."""
+        """Recompute the sum over S, and begin a new epoch (see the module docstring)."""
 
     @property
     @abstractmethod
@@ -74,14 +74,14 @@ class AbstractFeatureSum(ABC):
 
     @abstractmethod
     def bandwidth_stats(self, kernel: AbstractKernel, W: Any) -> BandwidthStats:
-        """Statistics that bandwidth policies use."""
+        """Statistics of the samples that bandwidth policies use."""
 
     @abstractmethod
     def question(self, kernel: AbstractKernel, sigma: float, W: Any) -> AnyQuestion:
-        """Scoring problem of a round, with weights W, for engines."""
+        """Scoring problem of a round for the engines, with label weights W."""
 
     def begin(self, S: Index) -> None:
-        """Begin an epoch with S, the features of the present sum."""
+        """Begin an epoch (see the module docstring); S are the features of the present sum."""
         self.features, self._base = S, S.size
 
     def move_to(self, S: Index) -> None:
@@ -100,8 +100,8 @@ class AbstractFeatureSum(ABC):
     def replay(self, survivors: Sequence[Index], restarted: Collection[int] = ()) -> None:
         """Repeat the updates of completed rounds, so that the sum has the same bits.
 
-        `survivors` are the features of each round; `restarted` are the positions of rounds in which
-        the sum was recomputed for other reasons than the number of features.
+        `survivors` are the features of each round. In the rounds at the positions `restarted` the
+        sum was recomputed for other reasons than the number of features.
         """
         base, last = self._base, None
         for number, S in enumerate(survivors):
@@ -123,7 +123,7 @@ class SquareSum(AbstractFeatureSum):
     def __init__(
         self, data: AbstractReader, sums: AbstractSums, upper: Float | None = None
     ) -> None:
-        """Create a sum of the kernel's statistic `sums`, stored in `upper` (default: new zeros)."""
+        """Create a sum of the statistic that `sums` defines, stored in `upper` (default: zeros)."""
         super().__init__(data)
         self._sums = sums
         self._upper = zero_upper(data.n_samples) if upper is None else upper
@@ -131,7 +131,7 @@ class SquareSum(AbstractFeatureSum):
 
     @property
     def statistic(self) -> Statistic:
-        """The sum as a `Statistic`."""
+        """Sum as a `Statistic`."""
         return Statistic(self._upper)
 
     def gram(self, kernel: AbstractKernel, sigma: float) -> Float:
@@ -155,7 +155,8 @@ class SquareSum(AbstractFeatureSum):
     def remove(self, features: Index) -> None:
         """Subtract the contributions of features from the sums.
 
-        They are computed from the values if there are few features, else by a pass that sums them.
+        If there are few features, the contributions are computed from their values, otherwise by a
+        pass.
         """
         if features.size > FEW_LEAVING:
             self._upper -= self._sum(features)
@@ -182,9 +183,9 @@ class SquareSum(AbstractFeatureSum):
 
 
 def survivors_of(state: SelectionState) -> list[Index]:
-    """Features at the start of every completed round, including the first; ascending.
+    """Features at the start of every completed round, including the first round; ascending.
 
-    Features left after the last completed round are not included: the next round begins with them.
+    The features left after the last completed round are not included; they begin the next round.
     """
     S = np.sort(np.concatenate([state.survivors, state.eliminated]))
     out = [S]

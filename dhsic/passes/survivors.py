@@ -1,13 +1,13 @@
-"""Surviving features, those that remain in a run: where and in which format they are stored.
+"""Surviving features: where and in which format they are stored.
 
-Values among at most four consecutive integers are stored modulo 4 (`Form`), four to a byte.
-Decoding needs their minimum, which encoding determines. Packing takes 0.15 ns per value and
-unpacking 0.2 ns, less than reading four times the bytes from shared memory.
+Values that are among at most four consecutive integers are stored modulo 4 (`Form`), four to a
+byte. Decoding needs the minimum of the values, which encoding returns. Packing takes 0.15 ns per
+value and unpacking 0.2 ns, less than reading four times the bytes from shared memory.
 
-The last bits of sums depend on how features are divided into jobs. So features that cannot be
-stored separately (no shared folder, a full disk) are read from the original blocks, but in the jobs
-that would read them from separate storage (`RecutSource`): all runs over the same data sum in the
-same order.
+The last bits of sums depend on how features are divided into jobs. Features that cannot be stored
+separately (no shared folder, a full disk) are read from the original blocks, but in the jobs that
+would read them from separate storage (`RecutSource`). All runs over the same data therefore sum in
+the same order.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ class Location(Enum):
 
 
 def belong_home(m: int, n_features: int, n_bytes: int, n_workers: int) -> bool:
-    """Whether features should move to this process, because it scores them as fast as a cluster."""
+    """Whether features should move from the cluster to the client process.
+
+    They should if this process scores them as fast as the cluster.
+    """
     if m >= HOME_SAMPLES or wanted_device() is not None:  # the workers have the device
         return False
     n_here = usable_cores()
@@ -68,7 +71,7 @@ def belong_home(m: int, n_features: int, n_bytes: int, n_workers: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Storage format of the values of features, (c, m): packed or not."""
+    """Storage format of the values of features, (c, m), which may be packed."""
 
     n_samples: int
     dtype: Any  # dtype of the values
@@ -91,7 +94,7 @@ class Form:
         return int(self.length * self.kept_dtype.itemsize)
 
     def encode(self, values: Array) -> tuple[Array, Span]:
-        """Encode values (c, m); returns the stored array and the range of the values, if packed."""
+        """Encode values (c, m); return the stored array, and the range of values if packed."""
         if not self.packed:
             return values, (0, 0)
         return pack(values), (int(values.min()), int(values.max()))
@@ -168,7 +171,7 @@ def pack(values: Array) -> Array:
 
 
 def _tiles(c: int, length: int) -> Iterator[tuple[int, int]]:
-    """Split c rows of `length` values into ranges of rows that fit the cache."""
+    """Split c rows of `length` values into ranges of rows that fit into the CPU cache."""
     step = max(1, TILE_VALUES // max(1, length))
     for a in range(0, c, step):
         yield a, min(a + step, c)
@@ -203,7 +206,7 @@ class Extremes(AbstractPass):
 
 
 class AbstractSurvivors(AbstractSource):
-    """Source that contains some features of another one, numbered from 0."""
+    """Source that contains some features of another source, numbered from 0."""
 
     #: Mask (s,) of the features that are dosages and may be fractions; None if there are none.
     imputed: Array | None = None
@@ -227,11 +230,16 @@ class AbstractSurvivors(AbstractSource):
     @final
     def fingerprint(self, n_chunks: int = FINGERPRINT_CHUNKS) -> str:
         """Raise an error: only whole sources have fingerprints."""
-        raise TypeError("A part of a source has no fingerprint; ask the source that it comes from.")
+        raise TypeError(
+            "A part of a source has no fingerprint. Use the fingerprint of the whole source."
+        )
 
 
 def imputed_among(source: AbstractSource, features: Index) -> Array | None:
-    """Mask (s,) of `features` of a source that are dosages and may be fractions, or None."""
+    """Mask (s,) of features that are imputed dosages and may be fractions.
+
+    `features` (s,) are the features to look up. Returns None if the source has no imputed dosages.
+    """
     blocks = source.blocks(max(1, source.n_features))
     masks = [source.imputed_features(b, np.arange(b.width)) for b in blocks]
     return _some(join_masks(masks, [b.width for b in blocks]), features)
@@ -264,13 +272,13 @@ class MemorySource(AbstractSurvivors):
         return self.form.decode_rows(self._kept[run_of(at)], rows)
 
     def marked(self, missing_code: int | None) -> MemorySource:
-        """Source of the same features in the same memory, with another code for missing values."""
+        """Return a source of the same features in the same memory, with another missing code."""
         return MemorySource(self._kept, self.form, missing_code, self.imputed)
 
     def only(self, at: Index) -> MemorySource:
-        """Source of only the features at positions `at`, ascending, in the memory of this source.
+        """Return a source of the features at positions `at`, ascending, in the same memory.
 
-        Values move to the front, a few at a time, without extra memory; this source becomes empty.
+        Values move to the front, a few at a time, without extra memory. This source becomes empty.
         """
         stored = self._kept
         step = max(1, TILE_VALUES // max(1, self.form.length))
@@ -284,13 +292,13 @@ class MemorySource(AbstractSurvivors):
         return MemorySource(stored[: at.size], self.form, self.missing_code, imputed)
 
     def in_common(self) -> SharedSource:
-        """Source of the same features, in the same memory, for one of several runs."""
+        """Return a source of the same features in the same memory, for one of several runs."""
         every = np.arange(len(self._kept))
         return SharedSource(self._kept, self.form, self.missing_code, every, self.imputed)
 
 
 class SharedSource(MemorySource):
-    """Source of the features at the positions `places` of an array that several runs share."""
+    """Source of the features at positions `places` of an array that several runs share."""
 
     def __init__(
         self,
@@ -310,16 +318,17 @@ class SharedSource(MemorySource):
         return self
 
     def only(self, at: Index) -> SharedSource:
-        """Source of the features at positions `at`, ascending; no values are moved."""
+        """Return a source of the features at positions `at`, ascending; no values are moved."""
         places, imputed = self._places[at], _some(self.imputed, at)
         return SharedSource(self._kept, self.form, self.missing_code, places, imputed)
 
 
 class RecutSource(AbstractSurvivors):
-    """Source of some `features` (s,), ascending, of another source, divided into new blocks.
+    """Source of some features of another source, divided into new blocks.
 
-    Values stay where `base`, the other source, stores them. Neighbouring blocks read from the same
-    stored block, of about `width` features, so each thread caches the last one read.
+    `features` (s,) are ascending. Their values stay where the other source, `base`, stores them.
+    Each new block has about `width` features. Neighbouring new blocks read from the same stored
+    block, so each thread caches the last stored block.
     """
 
     def __init__(
@@ -342,12 +351,15 @@ class RecutSource(AbstractSurvivors):
         self.__dict__.update(state, _last=threading.local())
 
     def take(self, which: Index) -> RecutSource:
-        """Source of some of these features, by their numbers in this source."""
+        """Return a source of some of these features, by their numbers in this source."""
         imputed = _some(self.imputed, which)
         return RecutSource(self.base, self.features[which], self.width, imputed)
 
     def checked(self, checksum: Index, rows: Index | None) -> RecutSource:
-        """Source of the same features that verifies checksums (see `ChecksummedSource`)."""
+        """Return a source of the same features that verifies checksums.
+
+        See `ChecksummedSource`.
+        """
         base = ChecksummedSource.over(self.base, checksum, rows)
         return RecutSource(base, self.features, self.width, self.imputed)
 

@@ -2,8 +2,8 @@
 
 Weights are part of the scaling, as a factor of every feature, so the usual passes sum over weighted
 features. Features of weight 0 are not read. If weights of 0 stay 0, the other features are stored
-separately when they are few (`compact`); this depends on their number alone, so that a resumed run
-sums in the same order.
+separately when they are few (`compact`). The decision depends only on their number, so a resumed
+run sums in the same order.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from dhsic.sources.scaling import Scale, Scaling
 
 
 class WeightedSource:
-    """Features of a source with weights; implements `dhsic.weighting.centred.WeightedData`.
+    """Features of a source with weights, for gradient descent over the weights.
 
-    Only the n features that vary have weights.
+    Implements `dhsic.weighting.centred.WeightedData`. Only the n features that vary have weights.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class WeightedSource:
     def sample_statistic(self) -> Statistic:
         """Statistic ``sum_j x_j x_j'`` of all features for some samples, with equal weights.
 
-        They are at most about `MEDIAN_SAMPLES` equally spaced samples.
+        There are about `MEDIAN_SAMPLES` samples or fewer, equally spaced.
         """
         rows_in_use = self._all.rows
         rows = np.arange(self.n_samples) if rows_in_use is None else rows_in_use
@@ -93,7 +93,10 @@ class WeightedSource:
         return statistic
 
     def compact(self, w: Float) -> None:
-        """Store the features with weights w > 0 separately if they are few, to read only these."""
+        """Store the features with weights w > 0 separately if they are few.
+
+        Later passes then read only these features.
+        """
         features = self.features[w != 0]
         if features.size:
             # Scratch of all features, if there is any, is kept until the end of the run.
@@ -105,9 +108,9 @@ class WeightedSource:
         return self._sum(self._current_reader, w)
 
     def spreads(self, A: Float, which: Mask) -> Float:
-        """Sum of squared differences weighted by A (m, m), for each feature, (n,).
+        """Sum of squared differences between samples for each feature, weighted by A (m, m): (n,).
 
-        It is ``sum_ii' A_ii' (x_ij - x_i'j)^2 = 2 (x_j o x_j)' A 1 - 2 x_j' A x_j`` for the
+        The result is ``sum_ii' A_ii' (x_ij - x_i'j)^2 = 2 (x_j o x_j)' A 1 - 2 x_j' A x_j`` for the
         features in the mask `which`, and 0 for the others.
         """
         out = np.zeros(which.size)
@@ -129,9 +132,10 @@ class WeightedSource:
         return np.asarray(data.sum_results(Projections(self._seed, n_directions), jobs))
 
     def pulls(self, B: Float) -> Float:
-        """Products of features with B (n_directions, m), summed along random directions: (n,).
+        """Sum products of features with B (n_directions, m) over random directions: (n,).
 
-        They are ``sum_k omega_kj <B_k, x_j>``, for gradients of functions of `projections`.
+        The result is ``sum_k omega_kj <B_k, x_j>``, which is needed for gradients of functions of
+        `projections`.
         """
         jobs = self._all.jobs(self.features, tags=self.features)
         return self._results(self._all, Pulls(self._seed, B), jobs)
@@ -147,7 +151,7 @@ class WeightedSource:
         return self._all if self._few is None else self._few
 
     def _jobs(self, data: Reader, w: Float) -> list[Job]:
-        """Jobs that read the features with weights other than 0; empty if there are none."""
+        """Jobs that read the features with nonzero weights; empty if there are none."""
         features = self.features[w != 0]
         scale = data.scaling.scale.copy()
         scale[self.features] *= w
@@ -221,7 +225,10 @@ class Pulls(AbstractPass):
 
 
 def _chunks(blocks: Iterator[Tile]) -> Iterator[Tile]:
-    """Split blocks into tiles of features with the same random generator, by their tags."""
+    """Split blocks into tiles by the random generator of the features.
+
+    The features of a tile have the same generator, which their tags determine.
+    """
     for block in blocks:
         edges = np.flatnonzero(np.diff(block.tags // CHUNK)) + 1
         for a, b in pairwise([0, *edges.tolist(), len(block.raw)]):

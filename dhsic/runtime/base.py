@@ -2,11 +2,11 @@
 
 A job is a few blocks of features to read, with the arguments of the task (its payload); a task
 turns (source, job, state) into a small result. Runtimes run tasks in different places, but compute
-the same results in the same order, so every sum over them is the same bit for bit.
+the same results in the same order. Every sum over results is therefore the same bit for bit.
 
 Results may also stay on the worker that computed them. A *site* is the owner of one such stored
-value: for a slice of samples, the term of this slice in a statistic; for a block of features, the
-values read from that block.
+value. For example, the site of a slice of samples stores the contribution of this slice to a
+statistic, and the site of a block of features stores the values read from this block.
 
 A *step* updates the stored values of all sites. For each site, it adds the results of the jobs of
 the site along a binary tree over these jobs (`dhsic.runtime.tree_reduce`). From this total and the
@@ -39,8 +39,8 @@ from dhsic.sources.blocks import Block
 class Job:
     """Unit of work of a task: the blocks of features to read, and further arguments (`payload`).
 
-    The payload is small, plain data. If `samples` is set, the task reads only this slice of the
-    samples of the run, so chunks of other samples are never loaded.
+    The payload consists of small, plain data. If `samples` is set, the task reads only this slice
+    of the samples of the run, so chunks of other samples are never loaded.
     """
 
     blocks: tuple[Block, ...]
@@ -55,7 +55,10 @@ Task = Callable[[AbstractSource, Job, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Owner of one stored value: the jobs that a step runs for it, and an argument for the step."""
+    """Owner of one stored value.
+
+    It consists of the jobs that a step runs for this value, and an argument for the step.
+    """
 
     jobs: tuple[Job, ...] = ()
     told: Any = None
@@ -66,7 +69,10 @@ Sites = Sequence[Site]
 
 
 class AbstractStep(ABC):
-    """Update of the stored values of all sites (see the module docstring). Frozen and picklable."""
+    """Update of the stored values of all sites (see the module docstring).
+
+    Subclasses are immutable and can be pickled.
+    """
 
     #: Whether values change; if not, the step reads no data and only computes parts.
     renews: bool = True
@@ -82,7 +88,7 @@ class AbstractStep(ABC):
 
     @abstractmethod
     def finish(self, value: Any, total: Any, told: Any, state: Any, each: Each) -> tuple[Any, Any]:
-        """Return the new value of a site, and the part that it adds to the sum over all sites.
+        """Return the new value of a site, and its part of the sum over all sites.
 
         `value` is the old value (None in the first step) and must not be modified; `total` is the
         sum of the job results, None without jobs; `told` is the argument for this site. `each` maps
@@ -101,7 +107,7 @@ Make = Callable[[Sequence[Any]], Any]
 
 
 class SiteValues:
-    """Stored values of all sites, in this process; subclasses refer to values on workers."""
+    """Stored values of all sites, in this process; in subclasses, values on workers."""
 
     def __init__(self, values: Sequence[Any]) -> None:
         self.values = values
@@ -111,11 +117,11 @@ class SiteValues:
 
 
 class AbstractRuntime(ABC):
-    """Runs tasks over jobs; subclasses must implement `results` only.
+    """Runtime, which runs tasks over jobs; subclasses only have to implement `results`.
 
     A caller can install a function that is called between two results (`polling_interrupt`), for
-    example to end a run. Every runtime supports this itself, so no wrapper has to forward all other
-    methods.
+    example to end a run. Every runtime supports this itself, so callers do not need a wrapper
+    around the runtime.
     """
 
     name: str
@@ -128,15 +134,17 @@ class AbstractRuntime(ABC):
 
     @property
     def n_here(self) -> int:
-        """Number of tasks that run at once in this process, for the memory estimate.
+        """Number of tasks that run at the same time in this process, for the memory estimate.
 
-        On a cluster this applies to the last rounds, in which few features remain and this process
-        handles them itself.
+        On a cluster, this process runs only the last rounds, in which few features remain.
         """
         return usable_cores() if self.is_remote else self.n_workers
 
     def tightest(self) -> WorkerMemory | None:
-        """Memory in bytes of the worker with the least memory per thread; None without a limit."""
+        """Memory of the worker with the least memory per thread, in bytes.
+
+        The result is None if there is no limit.
+        """
         return None
 
     @property
@@ -150,14 +158,17 @@ class AbstractRuntime(ABC):
     ) -> Generator[Any]:
         """Yield ``task(source, job, state)`` for every job, in the order of `jobs`.
 
-        The number of unfinished jobs is bounded. `task` is a module-level function, `state` is
+        The number of unfinished jobs is bounded. `task` is a module-level function. `state` is
         broadcast once. BLAS runs one thread per task. The first error of a task is raised
         unchanged. If `divisible`, the result of a job may come in parts, see `map_blocks`.
         """
 
     @final
     def map(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any) -> Generator[Any]:
-        """Yield one result for each job, in order, see `results`."""
+        """Yield one result for each job, in order.
+
+        See `results`.
+        """
         return self._polled(self.results(task, source, jobs, state, divisible=False))
 
     @final
@@ -174,7 +185,7 @@ class AbstractRuntime(ABC):
     def sum_results(
         self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, add: Add
     ) -> Any:
-        """Return the sum of the results of at least one job, added along a `Tree`.
+        """Sum the results of at least one job along a `Tree`.
 
         The sum is therefore the same bit for bit on all runtimes. `add` must be picklable.
         """
@@ -191,8 +202,8 @@ class AbstractRuntime(ABC):
     ) -> tuple[SiteValues, Any]:
         """Apply a step to all sites; return their new values, and the sum of their parts.
 
-        `held` contains the values that the step before returned for the same sites, and must not be
-        used afterwards; None for the first step. See the docstring of this module.
+        `held` contains the values that the previous step returned for the same sites, and must not
+        be used afterwards. It is None in the first step. See the docstring of this module.
         """
         values = [None] * len(sites) if held is None else held.values
         new_values, parts = self.updated_values(values, step, source, sites, state)
@@ -211,7 +222,7 @@ class AbstractRuntime(ABC):
         """Pass the answers of `query` to `make`, and return the object that it builds.
 
         The object is meant for the state of later jobs. A runtime may call `make` only on the
-        workers that unpickle that state; so it must be picklable.
+        workers that unpickle this state, so `make` must be picklable.
         """
         return make([*self.query(held, ask, told, state)])
 
@@ -237,7 +248,10 @@ class AbstractRuntime(ABC):
     def _totals(
         self, step: AbstractStep, source: AbstractSource, sites: Sites, state: Any
     ) -> list[Any]:
-        """Return the sum of the job results of each site; a single site uses `sum_results`."""
+        """Return the sum of the job results for each site.
+
+        For a single site, it uses `sum_results`.
+        """
         if len(sites) == 1 and sites[0].jobs:
             return [self.sum_results(step.of, source, sites[0].jobs, state, step.add)]
         jobs = [job for site in sites for job in site.jobs]
@@ -263,14 +277,14 @@ class AbstractRuntime(ABC):
 
     @final
     def poll_interrupt(self) -> None:
-        """Call the function that `polling_interrupt` installed, if any."""
+        """Call the function that `polling_interrupt` installed, if there is one."""
         if self._look is not None:
             self._look()
 
     @final
     @contextmanager
     def polling_interrupt(self, look: Callable[[], object]) -> Iterator[None]:
-        """Call `look` between two results within this context; an error it raises ends the map."""
+        """Context in which `look` is called between two results; an error in it ends the map."""
         before, self._look = self._look, look
         try:
             yield

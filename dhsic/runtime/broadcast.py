@@ -1,7 +1,8 @@
 """Parcels: serialised values that are sent to the workers of a cluster, and large results.
 
-A state reaches every worker as a parcel, which is pickled once and loaded once per worker process.
-A parcel is one value in pickle protocol 5; its arrays are stored out of band, aligned to 64 bytes:
+A state is sent to every worker as a parcel, which is pickled once, and loaded once per worker
+process. A parcel is one value in pickle protocol 5; its arrays are stored out of band, aligned to
+64 bytes:
 
     number of buffers n | n + 1 lengths (pickle first) | pickle | buffer | buffer ...
 
@@ -10,8 +11,9 @@ same memory pages. A parcel is sent in one of three ways: with the task if it is
 that workers can read, or as the result of a task that Dask can run again. `Client.scatter` is not
 used, because Dask cannot restore scattered data when a worker dies.
 
-An object that combines the answers of all slices of samples (`Gathered`) is never assembled in
-this process: workers write the answers to files, and whoever unpickles the state combines them.
+An object that combines the answers of all slices of samples (`Gathered`) is never assembled in this
+process. Workers write the answers to files, and each process that unpickles the state combines
+them.
 """
 
 from __future__ import annotations
@@ -41,22 +43,23 @@ from dhsic.runtime.base import Make
 ALIGNMENT = 64
 SMALL = 256 * 1024  # largest parcel, in bytes, sent along with every task
 LOST = (
-    "Files that workers exchange in scratch are missing or damaged ({}): something has deleted or "
-    "changed them. Your data are not affected. Run again, with scratch= of the runtime set to a "
-    "folder that nothing cleans up; with a checkpoint, the run continues from its last round."
+    "Files that workers exchange in scratch are missing or damaged ({}): they were deleted or "
+    "changed. Your data are not affected. Run again, with scratch= of the runtime set to a folder "
+    "that nothing cleans up; with a checkpoint, the run continues from its last round."
 )
 KEPT = 3  # parcels cached by a worker process: source, state of this round and of the last
 
 
 class StateUnreachableError(Exception):
-    """A worker cannot read the file of a parcel, or the checksum of the file is wrong."""
+    """Error: a worker cannot read the file of a parcel, or its checksum is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """Reference to a serialised value: its name, and its bytes or the path and CRC32C of a file.
+    """Reference to a serialised value.
 
-    Small values are carried as bytes, large ones in a file.
+    It consists of a name, and either the bytes or the path and CRC32C of a file. Small values are
+    stored as bytes, large values in a file.
     """
 
     name: str
@@ -106,7 +109,7 @@ def checksum(pieces: Iterable[memoryview]) -> int:
 
 
 def write(pieces: Iterable[memoryview], path: Path) -> None:
-    """Write a parcel to a temporary file, then rename it to `path`, so readers see all or none."""
+    """Write a parcel to a file atomically: to a temporary file, which is renamed to `path`."""
     aside = path.with_suffix(f".{os.getpid()}.tmp")
     with aside.open("wb") as file:
         for piece in pieces:
@@ -115,7 +118,7 @@ def write(pieces: Iterable[memoryview], path: Path) -> None:
 
 
 def shelved(value: Any, folder: Path, label: str = "alone") -> Any:
-    """Write a large value to a file in `folder` and return its parcel; return a small value itself.
+    """Write a large value to a file in `folder`, and return its parcel; return a small value as is.
 
     `label` becomes part of the file name.
     """
@@ -134,9 +137,10 @@ def shelved(value: Any, folder: Path, label: str = "alone") -> Any:
 
 
 class Gathered:
-    """Value that is built from the answers of all sites when it is unpickled; it owns their files.
+    """Value that is built from the answers of all sites when it is unpickled.
 
-    Each of `parts` is a list of answers of several sites, or a parcel of such a list.
+    It owns the files of the answers. Each of `parts` is a list of answers of several sites, or a
+    parcel of such a list.
     """
 
     def __init__(self, make: Make, parts: Sequence[Any]) -> None:
@@ -160,7 +164,7 @@ def _put_together(make: Make, parts: Sequence[Any]) -> Any:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # no stubs
-    """Pickler that records the `Gathered` objects that it pickles."""
+    """Pickler that records which `Gathered` objects it pickles."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
@@ -183,7 +187,7 @@ def fetched(result: Any) -> Any:
 
 
 class Broadcast:
-    """Value sent to all workers: with each task, as a file, or as the result of a task.
+    """Value that is sent to all workers: with each task, as a file, or as a task result.
 
     Up to `small` bytes are sent with each task. Larger values become a file in `folder`. If
     `folder` is None, because workers cannot read files of this process, `send` turns the bytes into
@@ -217,7 +221,8 @@ class Broadcast:
     def give_up_file(self) -> None:
         """Send bytes instead of a file from now on.
 
-        Called if a worker cannot read the file of the parcel, or files of `Gathered` objects in it.
+        It is called if a worker cannot read the file of the parcel, or files of `Gathered` objects
+        in it.
         """
         if self._gathered:
             try:
@@ -229,7 +234,7 @@ class Broadcast:
         self._parcel = replace(self._parcel, path=None)
 
     def renew(self) -> None:
-        """Send the bytes again on the next use, because the worker that holds them may hang."""
+        """Send the bytes again on the next use, because the worker with the bytes may hang."""
         self._future = None
 
     def discard(self) -> None:

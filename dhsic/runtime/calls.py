@@ -1,7 +1,8 @@
 """Serialisation of functions and arguments that pass through a Dask scheduler.
 
 A scheduler unpickles every function that it forwards, and never unloads a module that it imported
-for this. So it receives only `call` and bytes, or `silence`; this module imports nothing of dhsic.
+for this. It therefore only receives the functions of this module (`call` with bytes, or `silence`).
+This module imports nothing from dhsic.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from typing import Any
 
 
 def sealed(function: Callable[..., Any], *given: Any) -> tuple[Callable[..., Any], bytes]:
-    """Return `call` and pickled bytes; `Client.submit` of both calls ``function(*given)``."""
+    """Return `call` and pickled bytes; a worker that calls it executes ``function(*given)``."""
     import cloudpickle  # type: ignore[import-untyped]  # no stubs
 
     return call, cloudpickle.dumps((function, given), protocol=5)
 
 
 def call(seal: bytes, *more: Any) -> Any:
-    """Call, on a worker, the function that `sealed` pickled.
+    """Call a function that `sealed` pickled, on a worker.
 
-    The arguments `more` follow the pickled ones.
+    The arguments `more` follow the pickled arguments.
     """
     function, arguments = pickle.loads(seal)
     return function(*arguments, *more)
@@ -30,8 +31,9 @@ def call(seal: bytes, *more: Any) -> Any:
 class Call:
     """Function call that is executed when `pickle.loads` unpickles it.
 
-    Used for tasks on workers that may lack dhsic: a failed import is then an error of the task,
-    whereas a worker that cannot unpickle a task disconnects from its scheduler without a message.
+    It is used for tasks on workers that may not have dhsic. A failed import is then an error of the
+    task. Otherwise, a worker that cannot unpickle a task disconnects from its scheduler without a
+    message.
     """
 
     def __init__(self, function: Callable[..., Any], *given: Any) -> None:
@@ -42,6 +44,6 @@ class Call:
 
 
 def silence(topics: list[str], dask_scheduler: Any) -> None:
-    """Delete the stored events of `topics` on a scheduler, which would keep them forever."""
+    """Delete the stored events of `topics` on a scheduler; it would keep them forever."""
     for topic in topics:
         dask_scheduler._broker.truncate(topic)

@@ -18,7 +18,7 @@ from dhsic.runtime.calls import Call
 def of_each_worker(
     client: Client, key: str, function: Callable[..., Any], *given: Any
 ) -> dict[str, Future[Any]]:
-    """Submit a function to every worker; return its futures, keyed by the address of the worker."""
+    """Submit a function to every worker; return its futures by address of the worker."""
     seal = cloudpickle.dumps(Call(function, *given), protocol=5)
     return {
         worker: client.submit(
@@ -37,7 +37,7 @@ def of_holders(
 ) -> dict[str, Any]:
     """Call ``function(keys, *given)`` on the workers that hold `futures`; merge the results.
 
-    The function returns a dictionary with one item for each key in `keys` that its worker holds. It
+    The function returns a dictionary with one item for each of the `keys` that its worker has. It
     is called directly, not as a Dask task. CancelledError is raised if a future has been lost.
     """
     keys = [str(future.key) for future in futures]
@@ -57,7 +57,7 @@ def of_holders(
 def connect(
     client: Client | None, scheduler: str | None, timeout: float, security: Security | None = None
 ) -> Client:
-    """Return the client to run on; by default the active client of this process."""
+    """Return the Dask client to run on; by default, the active client of this process."""
     if client is None and scheduler is not None:
         return client_at(scheduler, timeout, security)
     if client is None:
@@ -78,7 +78,10 @@ def connect(
 
 
 def client_at(scheduler: str, timeout: float, security: Security | None = None) -> Client:
-    """Return a new client for the scheduler at an address; the default client stays unchanged."""
+    """Return a new client for the scheduler at an address.
+
+    The default client does not change.
+    """
     try:
         resolve_address(scheduler)  # else a Client takes minutes to close
     except (OSError, ValueError) as error:
@@ -95,13 +98,13 @@ def client_at(scheduler: str, timeout: float, security: Security | None = None) 
         hint = "" if "://" in scheduler else f" (tried as tcp://{scheduler}; TLS needs tls://)"
         raise ClusterError(
             f"No Dask scheduler answered at {scheduler!r}{hint} within {timeout:g} s. Check that "
-            "it is running, that address and port are those it prints when it starts, and that no "
-            "firewall blocks the connection; or leave scheduler= out to run on threads."
+            "it is running, that it prints this address and port when it starts, and that no "
+            "firewall blocks the connection. Or leave scheduler= out to run on threads."
         ) from error
 
 
 def _check_certificates(scheduler: str, security: Security) -> None:
-    """Raise ClusterError if certificates for tls:// are missing; a Client would hang."""
+    """Raise ClusterError if certificates for tls:// are missing; otherwise a client would hang."""
     try:
         connection_args = security.get_connection_args("client")
     except (OSError, ValueError) as error:  # ssl's errors are OSErrors
@@ -122,7 +125,7 @@ def _check_certificates(scheduler: str, security: Security) -> None:
 def forget_messages(client: Client) -> None:
     """Clear Dask's debug log of the last thousand messages to the scheduler.
 
-    These messages contain the states of rounds, hundreds of MiB in a long run.
+    These messages contain the states of rounds, which are hundreds of MiB in a long run.
     """
     sent = getattr(client.scheduler_comm, "recent_message_log", None)
     if sent is not None:

@@ -39,10 +39,11 @@ AVOIDED = 60.0  # seconds for which a worker that delayed a task gets no other t
 
 
 class Cluster(AbstractRuntime):
-    """Connection of a runtime to a Dask cluster: workers, avoided workers, task keys, and a folder.
+    """Connection of a runtime to a Dask cluster.
 
-    This class is abstract. `dhsic.runtime.dask.DaskRuntime` runs tasks on the cluster and documents
-    the parameters.
+    It stores the workers, the avoided workers, task keys, and a scratch folder. This class is
+    abstract; `dhsic.runtime.dask.DaskRuntime` runs tasks on the cluster and documents the
+    parameters.
     """
 
     name = "dask"
@@ -80,7 +81,10 @@ class Cluster(AbstractRuntime):
 
     @property
     def shared_folder(self) -> Path | None:
-        """Subfolder of `scratch` if workers can read it, else None; `close` removes it."""
+        """Subfolder of `scratch`; None if workers cannot read it.
+
+        `close` removes the folder.
+        """
         return self.folder if self.workers_see_folder else None
 
     def await_workers(self) -> None:
@@ -130,7 +134,7 @@ class Cluster(AbstractRuntime):
         return threads
 
     def workers(self) -> Mapping[str, Any]:
-        """Return Dask's facts about each worker by address; empty if no scheduler answers."""
+        """Return Dask's information about each worker by address; empty if no scheduler answers."""
         with suppress(*UNREACHABLE):  # a later call raises the error
             workers: Mapping[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
             return workers
@@ -156,7 +160,7 @@ class Cluster(AbstractRuntime):
             )
 
     def workers_for(self, failed_on: Collection[str]) -> list[str] | None:
-        """Return the workers that may run a job that failed on `failed_on`; None means all."""
+        """Return the workers that may run a job which failed on `failed_on`; None means all."""
         avoided = self.avoided
         if not failed_on and not avoided:
             return None
@@ -169,12 +173,12 @@ class Cluster(AbstractRuntime):
 
     @property
     def avoided(self) -> set[str]:
-        """Workers that are avoided now."""
+        """Workers that are avoided at present."""
         now = time.monotonic()
         return {worker for worker, until in self._avoided.items() if until > now}
 
     def workers_of(self, *futures: Future[Any]) -> set[str]:
-        """Return the workers that run these futures or hold their results."""
+        """Return the workers that compute these futures or store their results."""
         workers = self.running({str(future.key) for future in futures})
         with suppress(*UNREACHABLE, CancelledError):
             workers |= {
@@ -206,13 +210,19 @@ class Cluster(AbstractRuntime):
         return self._given_window or 2 * (self.n_workers if of_jobs else len(self.threads))
 
     def shares(self, source: AbstractSource, jobs: Jobs) -> list[tuple[str | None, range]]:
-        """Partition the jobs of a pass into tasks (worker, range of jobs); None: any worker."""
+        """Partition the jobs of a pass into tasks.
+
+        Returns a list of (worker, range of jobs); None means any worker.
+        """
         if source.pieces(()) is not None:  # a lazy source: one job per task
             return [(None, range(i, i + 1)) for i in range(len(jobs))]
         return self.shared_out(len(jobs), n_values(source, jobs))
 
     def shared_out(self, n: int, n_values: int) -> list[tuple[str | None, range]]:
-        """Partition n jobs or sites, which read `n_values` in total, into tasks (worker, range)."""
+        """Partition n jobs or sites into tasks.
+
+        They read `n_values` values in total. Returns a list of (worker, range).
+        """
         avoided = self.avoided
         workers = sorted(set(self.threads) - avoided or self.threads)
         per_worker = -(-(self._given_window or 0) // len(workers))
@@ -258,7 +268,7 @@ class Cluster(AbstractRuntime):
             raise _cannot_run("The scheduler", error) from error
 
     def unique(self, name: str) -> str:
-        """Return a task key that is unique on the cluster."""
+        """Return a task key that is not yet used on the cluster."""
         return f"dhsic-{name}-{self.token}-{next(self._counter)}"
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Return the number of cores this process may use: CPU affinity, limited by the container."""
+    """Return the number of cores this process may use, by CPU affinity and container limits."""
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
     else:

@@ -3,7 +3,7 @@
 The jobs of a pass are partitioned into *shares*, one per worker process (`partition.py`), and
 `ordered_map.py` tracks the task of each share. Everything that workers hold can be recomputed: if a
 worker dies, only its share of the current pass is repeated. A worker that joins later is used from
-the next pass. Sums are added on workers, so this process receives only totals.
+the next pass. Workers add up sums, so this process receives only totals.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class DaskRuntime(Cluster):
     client : distributed.Client, optional
         Client to use; it stays open.
     scheduler : str, optional
-        Address to connect to when no `client` is given. Without either, the client that is
-        active in this process (or, inside a task, that of the worker) is used.
+        Address to connect to when no `client` is given. Without either, the active client of this
+        process is used (inside a task, the client of the worker).
     window : int, optional
         Maximum number of unfinished tasks; by default two per worker process, which are counted
         every few seconds. A pass has one task per worker process; it has more if these would take
@@ -63,10 +63,10 @@ class DaskRuntime(Cluster):
         surviving features; by default the folder for temporary files. If workers cannot read it,
         states are sent over the network, and features are not copied.
     timeout : float, optional
-        Seconds to wait for a first worker, and for a scheduler that was lost; at the start at
-        most `CONNECT` seconds to reach the scheduler.
+        Seconds to wait for a first worker, and for a scheduler that was lost. At the start, the
+        scheduler must be reached within `CONNECT` seconds.
     security : distributed.Security, optional
-        Certificates for `scheduler`; those of Dask's configuration by default.
+        Certificates for `scheduler`; by default the certificates of Dask's configuration.
 
     Raises
     ------
@@ -84,16 +84,16 @@ class DaskRuntime(Cluster):
 
     @cached_property
     def traffic(self) -> deque[Traffic]:
-        """Number of tasks and bytes of each of the last passes."""
+        """Numbers of tasks and bytes of each of the last passes."""
         return deque(maxlen=REMEMBERED)
 
     def results(
         self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, *, divisible: bool
     ) -> Generator[Any]:
-        """Yield results, see `AbstractRuntime.results`; jobs of lost workers run again.
+        """Yield results, see `AbstractRuntime.results`; jobs of lost workers are run again.
 
-        When a task fails or the iterator is closed, jobs that have not begun are dropped; running
-        ones are not interrupted.
+        When a task fails or the iterator is closed, jobs that have not begun are dropped. Running
+        jobs are not interrupted.
         """
         if not jobs:
             return
@@ -141,7 +141,7 @@ class DaskRuntime(Cluster):
         return before.then(values), parts
 
     def _partition_sites(self, source: AbstractSource, sites: Sites) -> PartitionedState:
-        """Partition the sites of a first step, which have no values yet, over the workers."""
+        """Partition the sites of a first step over the workers; sites have no values yet."""
         jobs = [job for site in sites for job in site.jobs]
         n = n_values(source, jobs)
         workers, shares = zip(*self.shared_out(len(sites), n), strict=True)
@@ -161,7 +161,7 @@ class DaskRuntime(Cluster):
     ) -> Any:
         """Build an object from answers, see `AbstractRuntime.gather`.
 
-        Large answers stay in files, and are combined by the workers that unpickle the result.
+        Large answers stay in files. The workers that unpickle the result combine them.
         """
         if not isinstance(held, PartitionedState):
             return super().gather(held, ask, told, state, make)
@@ -213,7 +213,7 @@ class DaskRuntime(Cluster):
         return Broadcast(value, folder, self._send, min(SMALL, TOGETHER // len(self.threads)))
 
     def _send(self, data: bytes) -> Any:
-        """Make `data` the result of a task, which Dask can run again if it is lost."""
+        """Submit a task that returns `data`; Dask can run it again if its result is lost."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             key = self.unique("state")

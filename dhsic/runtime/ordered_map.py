@@ -61,7 +61,7 @@ class Map:
     """Ordered map of the function `task` over the jobs of one pass.
 
     `sent` is the broadcast of the source, `state` the broadcast of the state. If the map is
-    `divisible`, a job that needs too much memory may be halved; each half of its blocks then has
+    `divisible`, a job that needs too much memory may be halved. Each half of its blocks then has
     its own result.
     """
 
@@ -94,7 +94,7 @@ class Map:
         self._tidy()
 
     def _flights(self, jobs: Jobs) -> list[TaskAttempt]:
-        """Partition the jobs into tasks, each with the worker that it prefers."""
+        """Partition the jobs into tasks, each with its preferred worker."""
         self.traffic.n_jobs, self.traffic.n_values = len(jobs), n_values(self._source, jobs)
         return [
             TaskAttempt(self._share(jobs, share_range), f"{self._key}-{i}", worker)
@@ -102,7 +102,10 @@ class Map:
         ]
 
     def _landed(self, waiting: list[TaskAttempt]) -> Iterator[tuple[TaskAttempt, Any]]:
-        """Submit tasks, a bounded number at a time; yield (task, result) pairs in order."""
+        """Submit tasks, a bounded number at a time.
+
+        Yields (task, result) pairs in order.
+        """
         runtime, counted = self._runtime, time.monotonic()
         of_jobs = self._source.pieces(()) is not None
         try:
@@ -123,7 +126,7 @@ class Map:
         return Share(self._task, tuple(jobs[some.start : some.stop]), some.start, len(jobs))
 
     def _begin(self, flights: Sequence[TaskAttempt]) -> None:
-        """Submit the tasks: those with a preferred worker in one graph, others one by one."""
+        """Submit tasks: tasks with a preferred worker in one graph, others one by one."""
         self._pending.extend(flights)
         placed = [flight for flight in flights if flight.worker is not None]
         if placed:
@@ -133,20 +136,20 @@ class Map:
                 self._submit(flight)
 
     def _tidy(self) -> None:
-        """Remove result files of copies whose results were not used."""
+        """Remove result files of copies of tasks whose results were not used."""
         for path in self._of_copies():
             path.unlink(missing_ok=True)
 
     def _of_copies(self) -> Iterator[Path]:
-        """Yield the result files that this map has left, if any task was submitted repeatedly."""
+        """Yield the remaining result files of this map, if a task was submitted repeatedly."""
         if self._has_copies:
             yield from self._runtime.folder.glob(f"result-{self._key}-*.pkl")
 
     def _submit(self, *flights: TaskAttempt) -> None:
-        """Submit one copy of each task, all in one graph; this halves the scheduler's time.
+        """Submit one copy of each task, all in one graph, which halves the scheduler's time.
 
         Workers that are avoided, and workers on which the task failed, are excluded. The first copy
-        goes to the preferred worker if that is still connected.
+        goes to the preferred worker if it is still connected.
         """
         runtime = self._runtime
         if runtime.client.status != "running":
@@ -177,7 +180,7 @@ class Map:
     def _hand_in(
         self, flights: Sequence[TaskAttempt], keys: list[str], told: dict[str, Any]
     ) -> list[Future[Any]]:
-        """Submit one copy of each task; return the futures. `told` holds Dask annotations."""
+        """Submit one copy of each task, with Dask annotations `told`; return the futures."""
         lazy = self._source.pieces(flights[0].blocks)  # a lazy source has one share per call
         pieces = () if lazy is None else self._runtime.client.compute(list(lazy))
         source, source_bytes = self._sent.arguments()
@@ -197,7 +200,7 @@ class Map:
     def _ask(
         self, seals: list[tuple[Any, bytes]], given: Iterable[Sequence[Any]], keys: list[str]
     ) -> list[Future[Any]]:
-        """Submit one task for each sealed call; `given` holds lists of further arguments."""
+        """Submit one task for each sealed call; `given` contains lists of further arguments."""
         calls, data = zip(*seals, strict=True)
         self.traffic.sent += sum(map(len, data))
         with warnings.catch_warnings():  # wide data make large graphs
@@ -226,7 +229,7 @@ class Map:
         """Yield the result of a task; after a memory error, run its jobs alone and in parts.
 
         A single job that needs too much memory is halved if the map is `divisible`. `halvings` is
-        the number of times that this was done before.
+        the number of times that it has been halved already.
         """
         try:
             result = self._outcome(flight)
@@ -273,7 +276,7 @@ class Map:
         return self._sent, self._state
 
     def _lost(self, flight: TaskAttempt, error: Exception) -> None:
-        """Prepare another attempt after a result is lost; ClusterError after `ATTEMPTS` losses."""
+        """Prepare another attempt after a lost result; ClusterError after `ATTEMPTS` losses."""
         flight.release()
         flight.n_lost += 1
         if flight.n_lost == ATTEMPTS:
@@ -311,7 +314,7 @@ class Map:
                     raise
 
     def _brought(self, flight: TaskAttempt, ended: Future[Any]) -> Any:
-        """Return the result of the copy of a task that finished first, whose future is `ended`."""
+        """Return the result of the first copy of a task that finished; `ended` is its future."""
         del flight
         return self._result(ended)
 
@@ -338,13 +341,16 @@ class Map:
         return self._opened(result)
 
     def _opened(self, found: Any) -> Any:
-        """Return the result itself; if the worker wrote it to a file (a parcel), read the file."""
+        """Return the result of a task.
+
+        If the worker wrote it to a file (a parcel), the file is read.
+        """
         is_parcel = isinstance(found, Parcel) and found.path is not None
         self.traffic.got += found.n_bytes if is_parcel else sizeof(found)
         return fetched(found)
 
     def _gather(self, future: Future[Any]) -> Any:
-        """Fetch a result, together with those of all other finished tasks."""
+        """Fetch a result, together with the results of all other finished tasks."""
         ended = [copy for flight in self._pending for copy in flight.copies]
         ended = [copy for copy in ended if copy.status == "finished"]
         if future.status == "finished" and ended:
@@ -379,7 +385,7 @@ class Map:
 
 
 def unstable(what: str, error: Exception) -> ClusterError:
-    """Return the error for a task whose result was lost `ATTEMPTS` times."""
+    """Return the error for a task that lost its result `ATTEMPTS` times."""
     return ClusterError(
         f"{what} was lost {ATTEMPTS} times ({error}). The cluster is not stable: check its logs, "
         "then resume from the checkpoint."

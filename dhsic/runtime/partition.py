@@ -28,9 +28,9 @@ ALIGNED = 8
 def partition_jobs(n_jobs: int, threads: Sequence[int], n_each: int = 1) -> list[tuple[int, range]]:
     """Partition the jobs into at most `n_each` shares per worker; return (number, jobs) pairs.
 
-    `threads` holds the number of threads of each worker. Share number i belongs to worker
-    ``i % len(threads)``, and its size is proportional to the threads of that worker. Empty shares
-    are omitted.
+    `threads` contains the number of threads of each worker. Share number i belongs to worker ``i %
+    len(threads)``, and its size is proportional to the threads of that worker. Empty shares are
+    omitted.
 
     >>> partition_jobs(7, [2, 2, 4])
     [(0, range(0, 2)), (1, range(2, 4)), (2, range(4, 7))]
@@ -61,13 +61,13 @@ def _n_samples(source: AbstractSource, job: Job) -> int:
 def n_each(n_values: int, n_threads: int) -> int:
     """Return the number of shares (tasks) per worker in a pass over `n_values` matrix values.
 
-    `n_threads` is the number of threads of all workers together.
+    `n_threads` is the total number of threads of all workers.
     """
     return max(1, round(n_values / (MOST_VALUES * n_threads)))
 
 
 def joins(n_shares: int) -> list[int]:
-    """Return the number of tasks on each level of the tree that adds the results of all shares.
+    """Return the number of tasks per level of the tree that adds the results of all shares.
 
     >>> joins(100), joins(1)
     ([25, 7, 2, 1], [])

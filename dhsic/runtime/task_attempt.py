@@ -1,6 +1,6 @@
 """Attempts to run a task on workers, and the time after which a task is late.
 
-`Traffic` counts the tasks and bytes of a whole pass.
+`Traffic` counts the tasks and bytes of a pass.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def await_futures(
 
 @dataclass(slots=True)
 class Traffic:
-    """Numbers of tasks and bytes that a map has caused on a cluster."""
+    """Numbers of tasks and of bytes sent on a cluster by one map."""
 
     is_sum: bool  # whether results were added
     n_jobs: int  # jobs, or sites
@@ -48,7 +48,7 @@ class Traffic:
 
 @dataclass(eq=False, slots=True)
 class TaskAttempt:
-    """A task, the futures of its submitted copies, and its failures so far."""
+    """Task with the futures of its submitted copies, and its failures so far."""
 
     share: SharedOut
     key: str  # key of the first copy, prefix of the keys of other copies
@@ -65,12 +65,15 @@ class TaskAttempt:
     failed_on: set[str] = field(default_factory=set)  # workers on which it failed
 
     def next_key(self) -> str:
-        """Return an unused task key for a copy: used keys would give the scheduler's old task."""
+        """Return an unused task key for a copy.
+
+        For a used key, the scheduler would return the old task.
+        """
         self.n_submitted += 1
         return self.key if self.n_submitted == 1 else f"{self.key}-{self.n_submitted}"
 
     def wait(self, seconds: float) -> Future[Any] | None:
-        """Wait at most `seconds` for a copy to finish; return the best finished one, or None."""
+        """Wait at most `seconds` for a copy to finish; return the best finished copy, or None."""
         ended = self._ended()
         if ended is None and self.copies:
             await_futures(self.copies, seconds, "FIRST_COMPLETED")
@@ -100,7 +103,7 @@ class TaskAttempt:
 
     @property
     def features(self) -> tuple[int, int] | None:
-        """First feature of the blocks, and the end after the last one; None without blocks."""
+        """Number of the first feature in the blocks, and one past the last; None without blocks."""
         blocks = self.blocks
         return (blocks[0].start, blocks[-1].stop) if blocks else None
 
@@ -112,7 +115,7 @@ class TaskAttempt:
 def patience(took: Sequence[float], n_jobs: int = 1) -> float:
     """Return the seconds after which a task of `n_jobs` jobs is late.
 
-    `took` holds the seconds per job of the tasks that have finished.
+    `took` contains the seconds per job of the finished tasks.
 
     >>> patience([20.0, 30.0, 40.0]), patience([0.1, 0.1, 0.2]), patience([])
     (120.0, 10.0, 10.0)
@@ -122,7 +125,7 @@ def patience(took: Sequence[float], n_jobs: int = 1) -> float:
 
 
 def silent(last_seen: Mapping[str, float]) -> set[str]:
-    """Return the workers whose last heartbeat is much older than the newest one.
+    """Return the workers with a last heartbeat much older than the newest one.
 
     >>> silent({"tcp://a": 100.0, "tcp://b": 112.5, "tcp://c": 112.1})
     {'tcp://a'}

@@ -3,9 +3,9 @@
 NumPy's products and the decoders of Zarr release the GIL, so threads are enough, and the source
 and the state are shared without a copy.
 
-BLAS threads and task threads never multiply: inside a map BLAS runs one thread. It does so on every
-runtime and for any number of workers, because a matrix product that is split among threads rounds
-differently from one that is not.
+Inside a map, BLAS uses a single thread, so BLAS threads and task threads do not multiply. This
+holds on every runtime and for any number of workers, because a matrix product has different
+rounding errors if it is split among threads.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def _setter(library: Any) -> Callable[[int], object]:
 
 
 class _Limit:
-    """Limits BLAS to one thread in this process while at least one caller holds the limit.
+    """Limit of BLAS to one thread in this process, while at least one caller holds the limit.
 
     The setting of a BLAS library is global. If every holder restored the old value, the first one
-    to leave would lift the limit of the others; so only the last holder restores it.
+    to leave would lift the limit for the others. So only the last holder restores it.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,10 @@ _LIMIT = _Limit()
 
 @contextmanager
 def single_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread in this process until the last holder leaves."""
+    """Context in which BLAS is limited to one thread in this process.
+
+    The limit ends when the last holder leaves its context.
+    """
     _LIMIT.take()
     try:
         yield
@@ -152,9 +155,9 @@ class Threads(AbstractRuntime):
                 wait(pending)
 
     def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        """Map on threads, see `AbstractRuntime.each`; the calling thread takes part.
+        """Map a function over items on threads, see `AbstractRuntime.each`.
 
-        This saves switches between threads.
+        The calling thread takes part, which saves switches between threads.
         """
         items = [*items]
         n_helpers = min(self.n_workers, len(items)) - 1

@@ -23,8 +23,7 @@ Add = Callable[[Any, Any], Any]
 class Tree:
     """Partial reduction over some of `n_jobs` jobs by the function `add`.
 
-    `nodes` maps a place (level, number) to the sum of that node, for nodes whose neighbour is still
-    missing.
+    `nodes` maps places (level, number) to sums, for the nodes that still wait for their neighbour.
 
     >>> tree = Tree(lambda left, right: f"({left}{right})", 5)
     >>> for job, result in enumerate("abcde"):
@@ -38,9 +37,9 @@ class Tree:
         self.nodes: dict[Place, Any] = {}
 
     def put(self, found: Any, place: Place) -> None:
-        """Insert the sum of a node at `place`, and add all pairs that this completes.
+        """Insert the sum of the tree node at `place`.
 
-        The result of a job is a node of level 0.
+        All pairs that are now complete are added. The result of a job is a node of level 0.
         """
         level, number = place
         while (1 << level) < self._n:

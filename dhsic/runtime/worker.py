@@ -2,8 +2,8 @@
 
 A worker runs batches of the jobs of passes, and steps and queries on values that it stores, see
 `dhsic.runtime.base`. The values of neighbouring sites are one Dask future, together with the
-partial sums of their parts (nodes of the tree of `dhsic.runtime.tree_reduce`); only these nodes are
-ever fetched.
+partial sums of their parts (nodes of the tree in `dhsic.runtime.tree_reduce`). Only these partial
+sums are ever fetched.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ WHERE = "dhsic_worker"
 
 @cache  # called in every task
 def versions() -> dict[str, str]:
-    """Return the versions of the packages on which the last bits of scores depend."""
+    """Return the versions of the packages that determine the last bits of scores."""
     return {"dhsic": version("dhsic"), "numpy": np.__version__}
 
 
 def other_versions(who: str, theirs: dict[str, str], ours: dict[str, str]) -> str:
-    """Return the error text for a worker (`who`) whose versions differ from the client's."""
+    """Return the error text for a worker `who` with other package versions than the client."""
     differ = "; ".join(f"{k} {theirs[k]}, client {ours[k]}" for k in ours if theirs[k] != ours[k])
     return (
         f"{who} has different versions: {differ}. Scores are rounded differently by each version. "
@@ -75,8 +75,8 @@ def hold(data: bytes) -> bytes:
 def keep_pages() -> None:
     """Let glibc reuse the memory pages of temporary arrays on a worker started by a nanny.
 
-    The nanny sets ``MALLOC_TRIM_THRESHOLD_``, which makes glibc map and unmap new pages for every
-    array above 128 kB: a third of the time of scoring.
+    The nanny sets ``MALLOC_TRIM_THRESHOLD_``. With this setting, glibc maps and unmaps new pages
+    for every array above 128 kB, which takes a third of the time of scoring.
     """
     if "MALLOC_TRIM_THRESHOLD_" not in os.environ:
         return
@@ -99,7 +99,7 @@ class Share:
 
     @property
     def size(self) -> int:
-        """Relative duration of the task: the number of jobs."""
+        """Number of jobs, used as the relative duration of the task."""
         return len(self.jobs)
 
     def done(self, source: AbstractSource, state: Any, threads: Threads) -> Any:
@@ -110,8 +110,8 @@ class Share:
     def parts(self, *, divisible: bool) -> list[Share]:
         """Split the jobs into parts that run one after the other, to save memory.
 
-        A part is a few jobs, or, if there is only one job, half of its blocks. If nothing can be
-        split, the only part is the share itself.
+        A part consists of a few jobs. If there is only one job, a part is half of its blocks. If
+        nothing can be split, the only part is the share itself.
         """
         alone, jobs = replace(self, is_alone=True), self.jobs
         if len(jobs) > 1:
@@ -128,7 +128,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class StepTask:
-    """Step for neighbouring sites, as one task of a worker; their stored values are one future."""
+    """Step for neighbouring sites that a worker runs as one task.
+
+    The stored values of these sites are one future.
+    """
 
     step: AbstractStep
     sites: tuple[Site, ...]
@@ -149,7 +152,10 @@ class StepTask:
         return [replace(self, is_alone=True)]
 
     def answer(self, values: Sequence[Any], state: Any, threads: Threads) -> dict[Place, Any]:
-        """Return partial sums of the parts; the step must neither read data nor change values."""
+        """Return the partial sums of the parts of the sites.
+
+        It can only be used for steps that neither read data nor change values.
+        """
         source: Any = None
         return self.done(values, source, state, threads)[1]
 
@@ -163,7 +169,7 @@ class StepTask:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Query of the stored values of neighbouring sites; `told` holds one argument per site."""
+    """Query of the stored values of neighbouring sites; `told` contains one argument per site."""
 
     ask: Ask
     told: tuple[Any, ...]
@@ -188,13 +194,14 @@ SharedOut = Share | StepTask | Query
 
 
 class NotWantedError(Exception):
-    """The task was cancelled."""
+    """Error that ends a task which was cancelled."""
 
 
 def nodes(add: Add, results: Iterable[Any], first: int, n_all: int) -> dict[Place, Any]:
-    """Add the results of neighbouring jobs along a `Tree`; return the partial sums that remain.
+    """Add the results of neighbouring jobs along a `Tree`.
 
-    `first` is the number of the first of these jobs, and `n_all` the number of all jobs.
+    Returns the partial sums that remain. `first` is the number of the first of these jobs, and
+    `n_all` the number of all jobs.
     """
     tree = Tree(add, n_all)
     for number, result in enumerate(results, first):
@@ -236,8 +243,8 @@ def threads_of(worker: Any, share: SharedOut) -> Iterator[Threads]:
 def at_work(share: SharedOut, expected: dict[str, str]) -> Iterator[Threads]:
     """Check the versions of packages, and yield the threads that run a task.
 
-    If an error is raised, the address of this worker is attached to it, so that another worker can
-    be tried.
+    If an error is raised, the address of this worker is attached to it, so that the client can try
+    another worker.
     """
     keep_pages()
     worker = get_worker()
@@ -264,11 +271,12 @@ def run(
     state_bytes: bytes | None,
     *pieces: Any,
 ) -> Any:
-    """Run the jobs of a share; `pieces` holds the blocks of a source that is itself a Dask graph.
+    """Run the jobs of a share.
 
-    A large result is written to a file and returned as a parcel: sent through the scheduler it
-    would be copied four times. `shelf` is the folder of this file, and a label in its name; None if
-    the client cannot read files of workers.
+    `pieces` contains the blocks of a source that is itself a Dask graph. A large result is written
+    to a file and returned as a parcel, because it would be copied four times if it were sent
+    through the scheduler. `shelf` is the folder of this file, and a label for its name. It is None
+    if the client cannot read files of workers.
     """
     with at_work(share, expected) as threads:
         opened = receive(source, source_bytes)
@@ -282,15 +290,15 @@ def run(
 def shelve_result(shelf: tuple[str, str] | None, result: Any) -> Any:
     """Write a large result to a file and return its parcel; else return the result itself.
 
-    `shelf` is the folder of the file, and a label in its name; None: write no file.
+    `shelf` is the folder of the file, and a label for its name. If it is None, no file is written.
     """
     return result if shelf is None else shelved(result, Path(shelf[0]), shelf[1])
 
 
 def join(add: Add, n_all: int, shelf: tuple[str, str] | None, *parts: dict[Place, Any]) -> Any:
-    """Add partial sums (tree nodes) of neighbouring tasks; return those that remain.
+    """Add partial sums (tree nodes) of neighbouring tasks; return the sums that remain.
 
-    `n_all` is the number of jobs of the pass; for `shelf` see `run`.
+    `n_all` is the number of jobs of the pass. `shelf` is as in `run`.
     """
     keep_pages()
     tree = Tree(add, n_all)
@@ -308,9 +316,9 @@ def renew(
 ) -> SiteValues:
     """Apply steps, in order, to the values of the same sites; each has its own source and state.
 
-    `before` are the values before the last step. If they still exist, `turns` contains that step
-    alone. If they are lost (None), it contains all steps from the first one on. `held` holds the
-    bytes of the source and of the state of each step if they were sent as results of tasks.
+    `before` are the values before the last step. If they still exist, `turns` contains only that
+    step. If they are lost (None), it contains all steps from the first one on. `held` contains the
+    bytes of the sources and states of the steps if they were sent as results of tasks.
     """
     values, result = [None] * len(turns[0].sites), None
     if before is not None:
@@ -325,9 +333,9 @@ def renew(
 
 
 def told_of(keys: Sequence[str], shelf: tuple[str, str] | None, dask_worker: Any) -> dict[str, Any]:
-    """Return the partial sums of parts that the steps with these task keys computed, by key.
+    """Return the partial sums that steps with these task keys computed on this worker, by key.
 
-    Keys of results that this worker does not hold are omitted. For `shelf` see `run`.
+    Keys of results that this worker does not have are omitted. `shelf` is as in `run`.
     """
     results = dask_worker.data
     return {key: shelve_result(shelf, results[key][1]) for key in keys if key in results}
@@ -341,7 +349,10 @@ def answer(
     kept: SiteValues,
     state_bytes: bytes | None,
 ) -> Any:
-    """Run a query on the stored values in `kept`, the result of a task; for `shelf` see `run`."""
+    """Run a query on stored values.
+
+    The values are in `kept`, the result of a task. `shelf` is as in `run`.
+    """
     with at_work(query, expected) as threads:
         opened_state = receive(state, state_bytes)
         answers = query.answer(kept[0], opened_state, threads)

@@ -1,8 +1,8 @@
 """Maps whose results stay on the workers of a cluster: terms of sums, and stored values of sites.
 
 The terms of a sum (`SumMap`) are Dask futures, which Dask recomputes from their lineage if a worker
-dies. Tasks add them (`join`), and only the sum is fetched. If no adding task runs any more, or if
-it runs on a worker that hangs, the lost terms are computed again.
+dies. Tasks add them (`join`), and only the sum is fetched. If the adding task no longer runs, or
+runs on a worker that hangs, the lost terms are computed again.
 
 The sites (`dhsic.runtime.base`) are partitioned into *shares*, ranges of neighbouring sites. The
 stored values of a share are one Dask future on the worker that computed them. A step is one task
@@ -51,7 +51,7 @@ from dhsic.sources import AbstractSource
 
 
 class SumMap(Map):
-    """Map that adds its results with the function `add`; the terms stay on the workers."""
+    """Map that adds its results with the function `add`; the results stay on the workers."""
 
     def __init__(self, *given: Any, add: Add) -> None:
         super().__init__(*given)
@@ -59,7 +59,10 @@ class SumMap(Map):
         self.traffic.is_sum = True
 
     def sum_results(self, jobs: Jobs) -> Any:
-        """Return the sum of the results of all jobs; workers add, and only the sum is fetched."""
+        """Return the sum of the results of all jobs.
+
+        Workers add the results, and only the sum is fetched.
+        """
         finished = []
         for landing in self._landed(self._flights(jobs)):
             self._runtime.poll_interrupt()
@@ -85,11 +88,14 @@ class SumMap(Map):
         return Share(self._task, mine, some.start, len(jobs), self._add)
 
     def _shelf_for(self, flight: TaskAttempt) -> tuple[str, str] | None:
-        """Return folder and label for the file of a large total; None for partial sums."""
+        """Return the folder and label for the file of a large total; None for partial sums."""
         return self._shelf if len(flight.share.jobs) == self.traffic.n_jobs else None
 
     def _brought(self, flight: TaskAttempt, ended: Future[Any]) -> Any:
-        """Return the finished future itself, whose value stays on its worker; raise its error."""
+        """Return the finished future itself, without fetching its value.
+
+        The value stays on its worker. If the task failed, its error is raised.
+        """
         if ended.status != "finished":
             return super()._brought(flight, ended)
         flight.copies.remove(ended)
@@ -169,9 +175,9 @@ class Link:
 
 
 class Lineage:
-    """Steps that have computed a partitioned state, from the first one on.
+    """Steps that computed a partitioned state, from the first step on.
 
-    The files of their states are deleted together with this object.
+    The files of the states of these steps are deleted together with this object.
     """
 
     def __init__(self) -> None:
@@ -186,7 +192,10 @@ def _discard(links: list[Link]) -> None:
 
 
 class PartitionedState(SiteValues):
-    """Stored values of sites, partitioned over workers: one Dask future per share of the sites."""
+    """Stored values of sites that are partitioned over workers.
+
+    Each share of the sites has one Dask future.
+    """
 
     def __init__(
         self,
@@ -200,7 +209,7 @@ class PartitionedState(SiteValues):
         self.lineage, self.shares, self.tied, self.n_values = lineage, shares, tied, n_values
 
     def then(self, values: Sequence[Future[Any]]) -> PartitionedState:
-        """Return the state after the next step: new `values`, the same partition."""
+        """Return the state after the next step, which has new `values` and the same partition."""
         return PartitionedState(self.lineage, self.shares, self.tied, self.n_values, values)
 
     def __len__(self) -> int:
@@ -208,7 +217,7 @@ class PartitionedState(SiteValues):
 
 
 class AbstractPartitionedMap(Map):
-    """Map over the shares of sites whose stored values stay on workers."""
+    """Map over shares of sites; their stored values stay on workers."""
 
     def __init__(self, *given: Any, held: PartitionedState) -> None:
         super().__init__(*given)
@@ -233,7 +242,10 @@ class AbstractPartitionedMap(Map):
         return tree.total
 
     def _end(self) -> None:
-        """Release the values: an error in Dask may keep this object, and so the values, alive."""
+        """Release the stored values.
+
+        If an error in Dask keeps this object alive, the values are freed nevertheless.
+        """
         self._tidy()
         del self._held
 
@@ -243,8 +255,8 @@ class AbstractPartitionedMap(Map):
     def _at_hand_for(self, flight: TaskAttempt) -> Future[Any] | None:
         """Return the future of the stored values of the sites in a task.
 
-        None if the values are lost or only on avoided workers, or if a copy of the task was
-        submitted before.
+        The result is None if the values are lost, if only avoided workers have them, or if a copy
+        of the task was submitted before.
         """
         if not self._held.values or flight.n_submitted > 1:
             return None
@@ -262,8 +274,8 @@ class AbstractPartitionedMap(Map):
     ) -> list[Future[Any]]:
         """Submit tasks that run the steps `links` in order; `told` holds Dask annotations.
 
-        A single step updates the values stored on workers; several steps recompute them from the
-        first step on.
+        A single step updates the values stored on workers. Several steps recompute the values from
+        the first step on.
         """
         first = [self._at_hand_for(flight) if len(links) == 1 else None for flight in flights]
         sent = [(link.sent.arguments(), link.state.arguments()) for link in links]
@@ -284,10 +296,10 @@ class AbstractPartitionedMap(Map):
 
     @abstractmethod
     def _stays(self, flight: TaskAttempt, ended: Future[Any]) -> None:
-        """Record the future of the stored values of a task, so that Dask does not release them."""
+        """Record the future of a task's stored values, so that Dask does not release them."""
 
     def _is_stuck(self, flight: TaskAttempt) -> bool:
-        """Whether a task waits for a worker that is lost, or for values that no task computes."""
+        """Whether a task waits for a lost worker, or for values that no task computes."""
         tied, runtime = self._held.tied[self._of(flight)], self._runtime
         if not flight.tied_to and tied is not None and tied not in runtime.threads:
             waits = any(future.status == "pending" for future in self._held.values)
@@ -301,7 +313,7 @@ class AbstractPartitionedMap(Map):
 
 
 class UpdateMap(AbstractPartitionedMap):
-    """Map that applies a step, which computes new stored values for all sites."""
+    """Map that applies a step to all sites; the step computes new stored values."""
 
     def update(self, step: AbstractStep, sites: Sites) -> Any:
         """Apply the step to all sites and return the sum of their parts."""
@@ -350,7 +362,7 @@ class QueryMap(AbstractPartitionedMap):
             yield from answers
 
     def of_shares(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
-        """Yield, for one share of the sites after the other, the list of its answers."""
+        """Yield the list of answers of each share of the sites, in order."""
         flights = [
             TaskAttempt(
                 Query(ask, tuple(told[share.start : share.stop]), share.start), f"{self._key}-{i}"
@@ -396,7 +408,7 @@ class QueryMap(AbstractPartitionedMap):
 
 
 class GatherMap(QueryMap):
-    """Query whose large answers remain in files that workers wrote."""
+    """Query with large answers, which remain in files that workers wrote."""
 
     def __init__(self, *given: Any, held: PartitionedState) -> None:
         super().__init__(*given, held=held)
@@ -409,7 +421,7 @@ class GatherMap(QueryMap):
         return found
 
     def _tidy(self) -> None:
-        """Remove result files of copies whose answers were not used."""
+        """Remove result files of task copies with unused answers."""
         for path in self._of_copies():
             if str(path) not in self._left:
                 path.unlink(missing_ok=True)

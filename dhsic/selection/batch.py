@@ -2,8 +2,8 @@
 
 The runs share all work that does not depend on the run: the data are opened, inspected and loaded
 once, and runs that need the same blocks at the same time share one pass
-(`dhsic.passes.shared_scan`). Each run gives the same result as alone, bit for bit. As many runs as
-fit in memory execute at the same time.
+(`dhsic.passes.shared_scan`). Each run gives the same result, bit for bit, as if it ran alone. The
+number of runs that execute at the same time is limited by memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ from dhsic.sources.views import ChecksummedSource
 
 @dataclass(frozen=True)
 class EstimatedRun:
-    """A run, its memory estimate, and the size of its feature cache in bytes (None: unlimited)."""
+    """Run with its memory estimate and the size of its feature cache.
+
+    The size is in bytes (None: unlimited).
+    """
 
     run: SelectionRun
     needed: MemoryEstimate
@@ -51,9 +54,9 @@ class EstimatedRun:
 def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
     """Execute runs over one source on one runtime, with their stages; return one outcome per run.
 
-    Runs that stages add (`Stage.parts`) are executed too. Selectors, labels and samples may differ
-    between runs. The `announce` callback of the first run receives the memory estimate of all runs
-    together.
+    Additional runs for stages (`Stage.parts`) are executed too. Selectors, labels and samples may
+    differ between runs. The `announce` callback of the first run receives the memory estimate of
+    all runs together.
     """
     stages = [stage for run in runs for stage in stages_of(run.selector)]
     if len(runs) > 1 and not all(stage.shares_reading for stage in stages):
@@ -122,16 +125,16 @@ def _loaded(asked: Sequence[EstimatedRun], stack: ExitStack) -> Iterator[Estimat
 
 
 def _again(run: SelectionRun, outcome: Outcome) -> SelectionRun:
-    """Return a finished run whose source checks, on every read, that the data have not changed."""
+    """Return a finished run with a source that checks on every read that data are unchanged."""
     checksums = outcome.scaling.checksum
     return replace(run, source=ChecksummedSource.over(run.source, checksums, run.rows))
 
 
 def at_once(asked: Sequence[EstimatedRun], beside: int) -> tuple[int, MemoryEstimate]:
-    """Number of runs that fit in memory together, and their memory estimate.
+    """Compute how many runs fit in memory together; return the number and their memory estimate.
 
-    `beside` is the number of bytes that other data need at the same time. If it is 0, the number of
-    runs is at least 1, because a single run was already accepted.
+    `beside` is the memory that other data need at the same time, in bytes. If it is 0, the number
+    of runs is at least 1, because a single run was already accepted.
     """
     most = max((one.needed for one in asked), key=lambda needed: needed.total)
     n, limit = len(asked), asked[0].run.selector.memory_limit
@@ -154,7 +157,10 @@ def _together(asked: Sequence[EstimatedRun], n: int) -> list[Outcome]:
 
 
 class JointProgress:
-    """One progress bar for several runs, see `Progress`; each run reports its rounds to it."""
+    """One progress bar for several runs.
+
+    See `Progress`. Each run reports its rounds to it.
+    """
 
     def __init__(self, runs: Sequence[SelectionRun]) -> None:
         progress = runs[0].selector.progress

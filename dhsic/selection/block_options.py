@@ -1,6 +1,6 @@
 """Check that the parameters of a method support samples in blocks.
 
-Samples of a block, such as those of one donor, are not independent. `dhsic.linalg.blocks` explains
+Samples of a block, for example of one donor, are not independent. `dhsic.linalg.blocks` explains
 how their labels are permuted.
 """
 
@@ -17,14 +17,14 @@ from dhsic.selection.run import Method
 
 #: Parameters of steps that treat samples as independent, and the reason, for error messages.
 OF_SAMPLES = {
-    "holdout": "holds out single samples, so that blocks are on both sides",
-    "stability": "splits samples, so that blocks are in both halves",
+    "holdout": "holds out single samples, so samples of a block would be on both sides",
+    "stability": "splits samples, so samples of a block would be in both halves",
     "control": "permutes single samples",
 }
 
 
 def takes_blocks(selector: Method) -> bool:
-    """Whether the method has p-values that account for blocks of samples."""
+    """Whether the method has p-values that allow for blocks of samples."""
     if selector.label_kernel in ("precomputed", SELF):
         return False
     try:
@@ -47,18 +47,18 @@ def with_blocks(selector: Method, blocks: Blocks) -> Method:
     for name, reason in OF_SAMPLES.items():
         if own.get(name):
             raise InputError(
-                f"{name}={own[name]!r} {reason}, which {blocks.options} does not allow; leave one "
+                f"{name}={own[name]!r} {reason}. {blocks.options} does not allow this. Leave one "
                 "of the two out."
             )
     if not isinstance(own["n_features_to_select"], Real | None):
         raise InputError(
-            f"n_features_to_select='auto' splits samples, so that blocks are on both sides, which "
-            f"{blocks.options} does not allow; pass a number of features."
+            "n_features_to_select='auto' splits samples, so samples of a block would be on both "
+            f"sides. {blocks.options} does not allow this. Pass a number of features."
         )
     if own.get("interactions") not in (None, "auto"):
         raise InputError(
             f"interactions={own['interactions']!r} tests pairs of features as if samples were "
-            f"independent, which {blocks.options} does not allow; pass interactions=None."
+            f"independent. {blocks.options} does not allow this. Pass interactions=None."
         )
     if selector.label_kernel in ("precomputed", SELF):
         raise InputError(

@@ -27,7 +27,7 @@ SUPPORTED: dict[str, tuple[Any, ...]] = {
 
 
 def refuse_unsupported(selector: Method, given: Labelled, feature_groups: Any) -> None:
-    """Refuse methods and options that do not support categorical features, if there are any.
+    """Reject methods and options without support of categories, if features are categorical.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def refuse_unsupported(selector: Method, given: Labelled, feature_groups: Any) -
 
 
 def _unsupported(selector: Method) -> Iterator[str]:
-    """Yield the names of the method, and of its parameters, if they do not support categories."""
+    """Yield the names of the method and of those parameters that do not support categories."""
     options = selector.get_params(deep=False)
     if not (selector.takes_groups or "criterion" in options):
         yield type(selector).__name__

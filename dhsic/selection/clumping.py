@@ -1,9 +1,9 @@
-"""Clumping: features that are redundant with a better feature move behind the others.
+"""Clumping: features that are redundant with a better feature move behind the other features.
 
-Variants in linkage disequilibrium, or genes of one module, are highly correlated, and add little to
-the best of them. As in PLINK's ``--clump``, features are visited from the best to the worst. A
-feature is kept unless its squared correlation with a kept feature exceeds a threshold, until the
-requested number is kept. All other features follow in their former order.
+Variants in linkage disequilibrium, or genes of one module, are highly correlated. Beside the best
+one, the others add little. As in PLINK's ``--clump``, features are visited from the best to the
+worst. A feature is kept unless its squared correlation with a kept feature exceeds a threshold,
+until the requested number of features is kept. All other features follow in their former order.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from dhsic.validation import is_number, such
 #: correlations is held in memory.
 AT_ONCE, MOST = 512, 4096
 
-CLUMPED_BY = "position of a better feature that is too similar to this one; -1 if there is none"
+CLUMPED_BY = "position of a better feature that is too similar to this feature; -1 if there is none"
 
 
 class Clumping(Stage):
-    """Move features that are too similar to a better one behind the selected ones."""
+    """Move features that are too similar to a better feature behind the selected ones."""
 
     name = "clumping"
     constraints: ClassVar = {
@@ -46,10 +46,10 @@ class Clumping(Stage):
     parameters = ("clump_r2",)
 
     def check(self, run: SelectionRun) -> None:
-        """Reject groups of features, and more features than a correlation matrix may have."""
+        """Reject groups of features, and more features than a correlation matrix supports."""
         if run.groups is not None:
             raise InputError(
-                "clump_r2= does not support groups of features; leave one of them out."
+                "clump_r2= does not support groups of features. Leave clump_r2= out, or the groups."
             )
         if run.n_wanted > MOST:
             raise InputError(
@@ -83,14 +83,14 @@ class Clumping(Stage):
         n_behind = int((best & (result["clumped_by"].to_numpy() >= 0)).sum())
         if n_behind:
             yield (
-                f"{n_behind:,} of the {n:,} selected features are redundant, because only "
-                f"{n - n_behind:,} features are not. Select fewer (-n), or allow a larger squared "
-                "correlation (--clump-r2)."
+                f"{n_behind:,} of the {n:,} selected features are redundant: the data have only "
+                f"{n - n_behind:,} features that are not redundant. Select fewer (-n), or allow a "
+                "larger squared correlation (--clump-r2)."
             )
 
 
 def clumped(order: Order, data: AbstractReader, n: int, most: float) -> Order:
-    """Return an order whose best n features have squared correlations of at most `most`.
+    """Reorder features so that the best n have squared correlations of at most `most`.
 
     `data` is a reader that knows the scaling of features. `Order.extra` gets ``clumped_by`` (d,):
     for each skipped feature, the position of the best kept feature that it correlates with.
@@ -109,11 +109,11 @@ def clumped(order: Order, data: AbstractReader, n: int, most: float) -> Order:
 def clump(
     best: Index, squared: Callable[[Index], Float], n: int, most: float
 ) -> tuple[Index, dict[int, int]]:
-    """Return up to n kept features, best first, and the kept feature for each skipped one.
+    """Return up to n kept features, best first, and a map of skipped to kept features.
 
-    `best` holds all candidates, best first. `squared` is a function of features in ascending order
-    that returns the matrix of their squared correlations. If the squared correlation of two
-    features is above `most`, the worse one is skipped.
+    `best` contains all candidates, best first. `squared` is a function that returns the matrix of
+    squared correlations of features in ascending order. If the squared correlation of two features
+    is above `most`, the worse one is skipped, and is mapped to the better one.
     """
     leads: list[int] = []
     by: dict[int, int] = {}

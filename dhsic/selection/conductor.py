@@ -18,7 +18,7 @@ from dhsic.selection.stages import stages_of
 def execute(run: SelectionRun) -> Outcome:
     """Execute one run, from its start or from the last round in its checkpoint.
 
-    A run that consists of several runs, such as one per target, is split up before.
+    If a request consists of several runs, such as one run per target, it must be split up before.
     """
     needed, budget = promised(run, run.runtime.tightest())
     inspected = run.with_value_kind(load=cache_budget(budget))
@@ -28,7 +28,10 @@ def execute(run: SelectionRun) -> Outcome:
 
 
 def outcome_of(run: SelectionRun, needed: MemoryEstimate, budget: int | None) -> Outcome:
-    """Execute a run whose value kind is known; `needed` and `budget` are from `promised`."""
+    """Execute a run after inspection of its feature values.
+
+    `needed` and `budget` are the results of `promised`.
+    """
     assert run.values is not None, "they were looked at"
     method, stages = run.selector, stages_of(run.selector)
     loads = any(stage.rereads(run, needed) for stage in stages)
@@ -60,15 +63,15 @@ def outcome_of(run: SelectionRun, needed: MemoryEstimate, budget: int | None) ->
     )
     if run.table is None:
         return outcome
-    assert run.groups is not None, "they are the columns of the table"
+    assert run.groups is not None, "the groups are the columns of the table"
     return run.groups.of_table(outcome, run.table)
 
 
 def promised(run: SelectionRun, workers: WorkerMemory | None) -> tuple[MemoryEstimate, int | None]:
-    """Memory estimate of a run, and the size of its feature cache in bytes (None: unlimited).
+    """Estimate the memory of a run, and the size of its feature cache.
 
-    Invalid runs, and runs that do not fit into memory, are rejected here, before data are read.
-    `workers` holds the memory limit of the smallest worker.
+    The size is in bytes (None: unlimited). Invalid runs, and runs that do not fit into memory, are
+    rejected here, before data are read. `workers` contains the memory limit of the smallest worker.
     """
     method, stages = run.selector, stages_of(run.selector)
     method.check()

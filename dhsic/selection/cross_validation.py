@@ -1,12 +1,12 @@
 """Cross-validation of the number of features.
 
 In each fold, features are ranked without the held-out samples of the fold. For every number n, an
-estimator is fitted to the best n features of that ranking. So all numbers together need one ranking
-per fold, and the rankings share one reading of the data (`dhsic.selection.batch`). If the features
+estimator is fitted to the best n features of that ranking. Therefore only one ranking per fold is
+needed, and all rankings share one reading of the data (`dhsic.selection.batch`). If the features
 were chosen on all samples, the scores would be too optimistic (Ambroise and McLachlan, 2002).
 
-By default, the smallest number is chosen whose mean score is within one standard error of the best
-score (Breiman et al., 1984).
+By default, the chosen number is the smallest one with a mean score within one standard error of the
+best score (Breiman et al., 1984).
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ COPIES = 4
 ONE_ERROR, BEST = "one-standard-error", "best"
 RULES = one_of(
     (ONE_ERROR, BEST),
-    "'one-standard-error' (the fewest features within one standard error of the best) or 'best'.",
+    "'one-standard-error' (the smallest number with a score within one standard error of the "
+    "best) or 'best'.",
 )
 
 #: Function that returns the results of requests, see `dhsic.selection.execution.results_of`.
@@ -57,7 +58,10 @@ Rank = Callable[..., list[xr.Dataset]]
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Cross-validation that chooses the number of features; parameters as in `BAHSICCV`."""
+    """Cross-validation that chooses the number of features.
+
+    The parameters are the same as in `BAHSICCV`.
+    """
 
     estimator: Any = None
     n_features: Sequence[int | float] | None = None
@@ -69,9 +73,10 @@ class Validation:
 
     @staticmethod
     def of(n_features_to_select: Any) -> Validation | None:
-        """Validation that `n_features_to_select` requests; None if it is a number.
+        """Return the validation that `n_features_to_select` requests.
 
-        For "auto" it is the default validation; a `Validation` is returned unchanged.
+        "auto" requests the default validation. A `Validation` is returned unchanged. The result is
+        None for a number.
         """
         if isinstance(n_features_to_select, Validation):
             return n_features_to_select
@@ -180,7 +185,7 @@ class Validation:
             raise InputError(f"cv={self.cv!r}: {error}") from error
 
     def _estimator_labels(self, y: Array, label_kernel: str) -> Array:
-        """Convert the labels to those that the estimator predicts.
+        """Convert the labels to the form that the estimator predicts.
 
         For the default estimator, labels with several columns become numbers, classes one-hot.
         Whole numbers that may be class codes become both a number and one-hot columns. Ordinal
@@ -251,8 +256,8 @@ class Scores:
     def chosen(self, rule: str) -> int:
         """Number of features that `rule` chooses: the one with the best mean score.
 
-        The one-standard-error rule chooses the smallest number of features whose mean score is
-        within one standard error of the best.
+        The one-standard-error rule chooses the smallest number of features with a mean score within
+        one standard error of the best.
         """
         mean, k = self.scores.mean(axis=0), len(self.scores)
         best = int(np.argmax(mean))
@@ -291,13 +296,13 @@ def _labels(run: SelectionRun) -> Array:
 
 
 def _are_scores(run: SelectionRun) -> bool:
-    """Whether the labels of a run are one target whose label kernel uses rank scores."""
+    """Whether the labels are a single target with a label kernel on rank scores."""
     y = _labels(run)
     return y.ndim == 1 and _kernel_of(y, run.selector.label_kernel) in SCORE_KERNELS
 
 
 def _numbers(column: Array, kernel: str) -> Float:
-    """Values of a target as numbers (m,); rank scores if its label kernel uses rank scores."""
+    """Convert a target to numbers (m,): to rank scores if its label kernel uses them."""
     values = column.astype(np.float64)
     return rank_scores(values) if kernel in SCORE_KERNELS else values
 
@@ -321,7 +326,10 @@ def _kernel_of(column: Array, label_kernel: str) -> str:
 
 
 def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) -> Request:
-    """Request for the ranking of fold i, which selects n features on the samples `train`."""
+    """Create the request for the ranking of fold i.
+
+    It selects n features on the samples `train`.
+    """
     place = run.selector.checkpoint
     selector = copy(run.selector).set_params(
         n_features_to_select=int(n),
@@ -341,7 +349,7 @@ def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) 
 
 
 def _best(run: SelectionRun, result: xr.Dataset, sizes: Index) -> tuple[Index, Index]:
-    """Features of the best candidates, best first, and their number for each entry of `sizes`.
+    """Features of the best candidates, best first, and numbers of features by `sizes`.
 
     The second array (s,) counts the features of the best n candidates, for each n in `sizes` (s,).
     Candidates are features, groups, or columns of a table; a categorical column has several
@@ -349,7 +357,7 @@ def _best(run: SelectionRun, result: xr.Dataset, sizes: Index) -> tuple[Index, I
     """
     order = np.argsort(result["rank"].to_numpy())
     if run.table is not None:
-        assert run.groups is not None, "they are the columns of the table"
+        assert run.groups is not None, "the groups are the columns of the table"
         parts = [np.flatnonzero(run.groups.codes == j) for j in order[: sizes[-1]]]
         return np.concatenate(parts), np.cumsum([part.size for part in parts])[sizes - 1]
     if "group_rank" not in result:

@@ -1,4 +1,4 @@
-"""Execute requests: from opened data to result Datasets."""
+"""Execute requests: opened data become result Datasets."""
 
 from __future__ import annotations
 
@@ -82,7 +82,10 @@ def _labels_told(request: Request) -> str:
 
 
 def _sized(request: Request, runtime: AbstractRuntime) -> Request:
-    """Return the request with a number of features, chosen by cross-validation if requested."""
+    """Return the request with a known number of features.
+
+    The number is chosen by cross-validation if this is requested.
+    """
     validation = Validation.of(request.selector.n_features_to_select)
     if validation is None:
         return request

@@ -1,9 +1,10 @@
 """Hold-out: features are selected on some samples and tested on the others.
 
-A p-value computed on the same samples that selected the feature is too small, because a selection
-among null features picks those that look associated by chance. Held-out samples are not used in the
-selection. On them, every selected feature is tested on its own (`dhsic.criteria.independence`), and
-p-values are adjusted for the number of selected features (Benjamini and Hochberg, 1995).
+A p-value is too small if it is computed on the same samples that were used to select the feature.
+Even among null features, a selection picks the ones that look associated by chance. Held-out
+samples are not used in the selection. On them, every selected feature is tested on its own
+(`dhsic.criteria.independence`), and p-values are adjusted for the number of selected features
+(Benjamini and Hochberg, 1995).
 """
 
 from __future__ import annotations
@@ -67,15 +68,15 @@ class HoldOut(Stage):
     off: ClassVar = {"holdout": None}
 
     def before(self, run: SelectionRun) -> SelectionRun:
-        """Return the run on the samples that are not held out.
+        """Return the run without the held-out samples.
 
         The `stage_state` of the run contains the test on the held-out samples.
         """
         selector = run.selector
         if selector.label_kernel == SELF:
             raise InputError(
-                "holdout= tests features against labels, and label_kernel='self' has no labels; "
-                "leave it out."
+                "holdout= tests features against labels, but label_kernel='self' has no labels. "
+                "Leave one of them out."
             )
         run.check_sizes()
         mask = _mask(run)

@@ -2,8 +2,8 @@
 
 A selection scores each feature by its contribution given all others, so a feature that acts only
 together with a partner gets a low rank. After the selection, pairs of features are tested
-(`dhsic.pairs`) for an effect on the part of the labels that main effects of single features leave
-unexplained. `dhsic.selection.pair_scan` plans the scans, and `dhsic.selection.pair_order` executes
+(`dhsic.pairs`) for an effect on the residual labels, from which the main effects of single features
+are removed. `dhsic.selection.pair_scan` plans the scans, and `dhsic.selection.pair_order` executes
 them and changes the order.
 """
 
@@ -51,7 +51,7 @@ class Interactions(Stage):
             n = sum(each.n_pairs for each in scan.forecasts)
             note = (
                 f"a scan of {n:,} pairs follows, which takes about {scan.core_time} on one core; "
-                "it is not included in these times"
+                "these times do not include it"
             )
         return StageCost(scan.bytes_beside, is_optional=scan.is_optional, note=note)
 
@@ -70,7 +70,7 @@ class Interactions(Stage):
 
     @classmethod
     def sentences(cls, result: xr.Dataset) -> Iterator[str]:
-        """Report significant pairs, and the features selected because of them."""
+        """Report significant pairs, and features that were selected because of these pairs."""
         table, about = pairs_of(result), result.attrs
         if "pairs_not_scanned" in about:
             yield f"Pairs: {about['pairs_not_scanned']}."
@@ -90,8 +90,8 @@ class Interactions(Stage):
         best = f" of the best {isqrt(2 * n_pairs) + 1:,} features" if is_subset else ""
         yield (
             f"{n:,} of {n_pairs:,} pairs{best} are significant (family-wise, "
-            f"{table.attrs['alpha']:g}); {len(pairs):,} of them are not explained by better pairs, "
-            f"and added {about['n_joined']:,} features to the "
+            f"{table.attrs['alpha']:g}); {len(pairs):,} of these are not explained by better "
+            f"pairs, and added {about['n_joined']:,} features to the "
             f"selection{': ' * bool(pairs)}{listed}{carried_over(table.attrs)}."
         )
         if "inflation" in table.attrs:
@@ -104,8 +104,8 @@ def _default_scan(found: xr.Dataset, n: int, varying: int, named: str) -> str:
     more = ""
     if "n_pairs_of_functions" in about:
         more = (
-            f", and {about['n_pairs_of_functions']:,} pairs with one of the best features also for "
-            "effects that are no product of both (such as a ring)"
+            f", and {about['n_pairs_of_functions']:,} pairs that include one of the best features "
+            "also for effects other than a product (such as a ring)"
         )
     count = f"{n:,} are significant" if n != 1 else "1 is significant"
     leads = int(found["lead"].sum())

@@ -34,9 +34,7 @@ from dhsic.validation import is_number
 
 #: Name of the result variable: number of the locus of each variant, 1 for the best; 0 if in none.
 LOCUS = "locus"
-LONG_NAME = (
-    "number of the locus, 1 for the one with the smallest p-value; 0 for variants in no locus"
-)
+LONG_NAME = "number of the locus, from 1 for the smallest p-value; 0 for variants outside of loci"
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,8 @@ class LociRequest:
             raise InputError(f"--loci-kb is {self.kb!r}; pass a distance in kilobases such as 250.")
         if not {CONTIG, POSITION} <= set(described(source)):
             raise InputError(
-                "--loci needs the chromosome and position of each feature, which the data do not "
-                "have. Leave it out."
+                "--loci needs the chromosome and position of each feature, but the data do not "
+                "contain these. Leave --loci out."
             )
 
     def of(self, result: xr.Dataset, given: Labelled, runtime: AbstractRuntime) -> xr.Dataset:
@@ -127,7 +125,7 @@ class LociRequest:
 
 
 def loci_table(result: xr.Dataset) -> pd.DataFrame:
-    """Table with one row per locus of a result that has `LOCUS`, the best locus first.
+    """Table of the loci of a result, one row per locus, the best locus first.
 
     Columns: ``locus``; ``lead`` and its ``contig``, ``position``, ``p`` and ``q``; ``start`` and
     ``end``, the first and last position of the locus; ``n_variants``, its number of variants; and,

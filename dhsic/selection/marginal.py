@@ -40,11 +40,14 @@ MEANINGS = {
 VECTORS = 12
 #: Maximum number of samples at which a selection also tests features; and message for more samples.
 MOST_TESTED = 100_000
-MANY_SAMPLES = f"There are more than {MOST_TESTED:,} samples; to test features, use dhsic test."
+MANY_SAMPLES = (
+    f"Features are not tested, because there are more than {MOST_TESTED:,} samples. To test them, "
+    "use dhsic test."
+)
 #: Message if samples have weights.
 WITH_WEIGHTS = (
-    "Samples have weights, with which features are ranked by HSIC alone; to test features with "
-    "these weights, use dhsic test."
+    "Samples have weights, so features are ranked by HSIC only. To test features with these "
+    "weights, use dhsic test."
 )
 #: Message if the labels have too many classes for the test.
 MANY_CLASSES = (
@@ -73,19 +76,19 @@ class MarginalTest:
     shape: Array
 
     def columns(self) -> dict[str, tuple[Array, str]]:
-        """Columns of the result by name: values (d,) and a description each."""
+        """Columns of the result by name, each with its values (d,) and a description."""
         return {f"{name}_marginal": (getattr(self, name), MEANINGS[name]) for name in MEANINGS}
 
 
 def marginal_criterion(run: SelectionRun) -> AbstractCriterion:
-    """Independence test that is applied to each feature."""
+    """Criterion that tests each feature for independence of the labels."""
     if run.blocks is not None:
         return BlockIndependence(run.blocks, run.selector.label_kernel)
     return Independence(label_kernel=run.selector.label_kernel)
 
 
 def marginal_judge(run: SelectionRun) -> Judge:
-    """Pass that tests features, not yet prepared with labels, for plans and memory estimates."""
+    """Pass that tests features, without prepared labels, for plans and memory estimates."""
     return Judge(standardize=True, criterion=marginal_criterion(run))
 
 
@@ -142,9 +145,12 @@ def marginal_test(run: SelectionRun, data: AbstractReader) -> MarginalTest | str
 
 
 def _of_table(run: SelectionRun, judge: Judge) -> MarginalTest:
-    """Test every column of a table with categories; each indicator gets its column's result."""
+    """Test every column of a table with categories.
+
+    Each indicator of a category gets the result of its column.
+    """
     assert run.table is not None, "there are categories"
-    assert run.groups is not None, "they are the columns of the table"
+    assert run.groups is not None, "the groups are the columns of the table"
     judge = replace(judge, standardize=True)  # as `test_features`, to the last bit
     scan = read_once(run.table, run.runtime, judge, Progress(progress=False), rows=run.rows)
     test = _finished(replace(run, source=run.table), judge, scan.columns, scan.scaling)

@@ -1,7 +1,7 @@
-"""Warning of features whose missing values depend on the labels (`dhsic.criteria.missingness`).
+"""Warning of features with missing values that depend on the labels.
 
-On chromosome Y only missing values of males are tested, because females have no Y. Filters do the
-same (`dhsic.joins.sexes`).
+The test is in `dhsic.criteria.missingness`. On chromosome Y it only uses males, because females
+have no Y. Filters do the same (`dhsic.joins.sexes`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def warn_of_missing(
     n_missing: Index,
     test: MissingnessTest | None,
 ) -> int:
-    """Warn of features whose missing values depend on the labels; return their number.
+    """Warn of features with missing values that depend on the labels; return their number.
 
     Parameters
     ----------
@@ -44,11 +44,11 @@ def warn_of_missing(
     log10_p : (n,)
         ``-log10 p`` of the test whether missing values of a feature depend on the labels.
     alive : (n,)
-        Positions of these n features, which are those that vary.
+        Positions of these n features; they are the features that vary.
     n_missing : (n,)
         Number of missing values of each feature.
     test : MissingnessTest or None
-        Test for the labels of the run, by which features on Y are tested again, in males. If None,
+        Test for the labels of the run; it tests features on Y again, in males. If None,
         features on Y are not tested.
     """
     source = run.source
@@ -81,9 +81,10 @@ def warn_of_missing(
 
 
 def _threshold(rates: Float, is_warned: Mask) -> str:
-    """Return advice on the `max_missing` that excludes the features of a warning.
+    """Advise on the `max_missing` that excludes the features of a warning.
 
-    `rates` (n,) are the missing rates of all features; `is_warned` (n,) marks those of the warning.
+    `rates` (n,) are the missing rates of all features; `is_warned` (n,) marks the features of the
+    warning.
 
     >>> _threshold(np.array([0.01, 0.08, 0.03, 0.3]), np.array([False, True, False, True]))
     'max_missing=0.05 excludes them by their missing rate.'
@@ -99,7 +100,7 @@ def _threshold(rates: Float, is_warned: Mask) -> str:
 
 
 def _exclusion(names: Sequence[str]) -> str:
-    """Return the Python parameter that excludes the features with these `names`."""
+    """Return the Python argument that excludes the features with these `names`."""
     is_plain = all(name.split() == [name] for name in names)  # spaces separate ids in a file
     listed = [*names]
     return f"filters=dhsic.Filters(exclude={listed!r})" if is_plain else f"not_features={listed!r}"

@@ -1,10 +1,10 @@
 """Several runs in one result: one run per target, per class against the rest, or per setting.
 
 The runs share one reading of the data (`dhsic.selection.batch`), and their result has an extra
-dimension: targets, classes or settings. Results of a run (ranks, scores, selected features,
-the history of rounds) have that dimension, padded where another run has more rounds. Variables that
-follow from the data alone have that dimension only if the runs differ in their samples. Attributes
-that differ between runs become variables along the dimension.
+dimension: targets, classes or settings. Results of a run (ranks, scores, selected features, the
+history of rounds) have that dimension, padded where another run has more rounds. Variables that
+depend only on the data have that dimension only if the runs use different samples. Attributes that
+differ between runs become variables along the dimension.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def result_of_many(
     dim: str,
     **options: Any,
 ) -> xr.Dataset:
-    """Run each selector on its target over the same data, and join the results along `dim`.
+    """Run each selector on its target over the same data, and join results along `dim`.
 
-    `selectors` and `targets` have the same keys, the names of the runs. `options` are those of
-    `Request.of`.
+    `selectors` and `targets` have the same keys, the names of the runs. `options` are the options
+    of `Request.of`.
     """
     requests: dict[str, Request] = {}
     if is_table(data) or hasattr(data, "columns"):  # targets of other runs are not features
@@ -71,7 +71,10 @@ def result_of_many(
 
 
 def of_classes(request: Request) -> dict[str, Request]:
-    """Split a request into one request per class against the rest, by class name."""
+    """Split a request into one request per class, by class name.
+
+    Each request compares one class with all others.
+    """
     each = classes_of(request.y, request.selector.label_kernel)
     return {
         name: replace(request, selector=numbered(request.selector, "classes", number), y=mine)
@@ -96,7 +99,10 @@ def result_of(
 
 
 def numbered(selector: Method, dim: str, number: int) -> Method:
-    """Copy of the selector for run `number`; runs after the first get their own checkpoint path."""
+    """Copy the selector for run `number`.
+
+    Runs after the first get their own checkpoint path.
+    """
     place = selector.checkpoint
     if number and place is not None:
         place = f"{place}.{dim}/{number:03d}"
@@ -107,7 +113,7 @@ def numbered(selector: Method, dim: str, number: int) -> Method:
 
 
 def targets_of(target: Any, data: Any) -> dict[str, Any]:
-    """Split a target with several columns into targets by name, each of which can be fitted alone.
+    """Split a target with several columns into targets by name, which can be fitted one by one.
 
     Parameters
     ----------
@@ -210,12 +216,12 @@ def join_results(results: Sequence[xr.Dataset], names: Sequence[str], dim: str) 
 
 
 def dimension_of(result: xr.Dataset) -> str | None:
-    """Dimension along which a result holds several runs; None for a single run."""
+    """Dimension along which a result contains several runs; None for a single run."""
     return next((dim for dim in OF_RUNS if dim in result.dims), None)
 
 
 def parts(result: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
-    """Yield the name and the result of each run in a joint result, as if it had been run alone."""
+    """Yield the name and the result of each run of a joint result, as if each had run alone."""
     dim = dimension_of(result)
     if dim is None:
         yield "", result
@@ -234,7 +240,7 @@ def parts(result: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
 
 
 def _values(result: xr.Dataset, name: str, like: xr.DataArray, lengths: Mapping[str, int]) -> Array:
-    """Values of a variable in one result, padded with "", NaN or 0 to the `lengths` of dimensions.
+    """Values of a variable in one result, padded with "", NaN or 0 to the common `lengths`.
 
     `like` is the variable of a run that has it.
     """
@@ -252,7 +258,10 @@ def _are_same(one: Array, other: Array) -> bool:
 
 
 def _kind_of(values: Sequence[Any]) -> dict[str, str]:
-    """Attributes of a variable: a mark if NaN for missing entries turned integers into floats."""
+    """Attributes of a variable that contains integers of several runs.
+
+    They mark integers that were converted to floats, because NaN marks missing entries.
+    """
     has = [value for value in values if value is not None]
     is_whole = len(has) < len(values) and all(isinstance(value, int) for value in has)
     return {"numbers": "whole"} if is_whole else {}

@@ -53,9 +53,9 @@ STRICT = 1e-3
 #: logarithm is taken.
 P_MARGINAL, TINY = "p_marginal", 1e-300
 #: Descriptions of columns of the result and of the table of pairs.
-LEAD = "whether the pair is significant, also after the effects of better pairs are regressed out"
-PARTNER = "position of its partner in its best significant pair; -1 if there is none"
-OF_FUNCTIONS = "functions of each feature whose products are tested"
+LEAD = "whether the pair is still significant after the effects of better pairs are regressed out"
+PARTNER = "position of the partner of the feature in its best significant pair; -1 if there is none"
+OF_FUNCTIONS = "number of functions per feature; products of these functions are tested"
 
 
 def with_pairs(
@@ -66,10 +66,10 @@ def with_pairs(
     unscaled: Reader,
     n: int,
 ) -> tuple[Order, xr.Dataset | None]:
-    """Scan pairs; return the order with features of significant pairs moved up, and the pair table.
+    """Scan pairs, and move features of significant pairs up; return order and pair table.
 
-    The order gets a column ``pair_with`` (d,), the partner of each feature, in `Order.extra`. The
-    table gets a column ``lead``, which marks the significant pairs whose features were moved. The
+    `Order.extra` of the new order gets a column ``pair_with`` (d,), the partner of each feature.
+    The table gets a column ``lead``; it marks the significant pairs that moved their features. The
     table is None if no pair is scanned.
 
     Parameters
@@ -118,7 +118,7 @@ def _columns(run: SelectionRun) -> Float:
 
 
 def _main_effects(run: SelectionRun, best: Index, p: Float | None) -> Index:
-    """Select the features whose main effects are regressed out; return positions, ascending.
+    """Select features to regress out their main effects; return positions, ascending.
 
     These are the individually significant features, or the best features if p-values `p` (d,) are
     unknown. `best` are all features that vary, the best first.
@@ -161,13 +161,16 @@ def _scanned(
 
 
 def _pairs_of(run: SelectionRun, table: xr.Dataset) -> Index:
-    """Positions (n, 2), among the features of the run, of both features of each pair of a table."""
+    """Positions of both features of each pair of a table, (n, 2).
+
+    They are positions among the features of the run.
+    """
     stored = np.column_stack([table["first"], table["second"]])
     return np.searchsorted(stored_positions(run.source), stored)
 
 
 def _in_one_table(tables: list[xr.Dataset]) -> xr.Dataset:
-    """Merge the tables of all scans: all pairs of the first, and significant pairs of the others.
+    """Merge the tables of scans: all pairs of the first one, significant pairs of the others.
 
     A pair that occurs in several tables is listed once, with its smallest family-wise p-value.
     These p-values are adjusted to hold for all scans together.
@@ -303,19 +306,19 @@ def _leads(
 
 
 def _level(columns: Float, Q: Float, functions: int, threshold: float) -> float:
-    """Log p-value of a pair whose explained share of the labels is `threshold`.
+    """Log p-value of a pair that explains the share `threshold` of the labels.
 
-    The share is defined in `dhsic.pairs.share`. `columns` (m, t) are label columns, Q (m, q) is the
+    The share is defined in `dhsic.pairs.share`. `columns` (m, t) are label columns. Q (m, q) is the
     basis that is regressed out of them.
     """
     return float(Labels.of(columns, Q, functions=functions).log_p(threshold))
 
 
 def _of_pair(x: Float, w: Float, labels: Labels, effects: int) -> tuple[float, Float]:
-    """Share of the labels that a pair of features x and w, (1, m) each, explains; its regressors.
+    """Compute the share of the labels that a pair of features explains; also its regressors.
 
-    The share is defined in `dhsic.pairs.share`. `effects` is the number of functions of each
-    feature among the regressors, see `_regressors`.
+    x and w are the features, (1, m) each. The share is defined in `dhsic.pairs.share`. `effects` is
+    the number of functions of each feature among the regressors, see `_regressors`.
     """
     if labels.functions == 1:
         share, _ = shares_of_rows(Side.of(x, labels), Side.of(w, labels), labels)

@@ -1,4 +1,4 @@
-"""Plan of the scans of pairs within a selection: which pairs, by which tests, at which cost.
+"""Plan of the scans of pairs within a selection: the pairs, the tests and the cost.
 
 With ``interactions="auto"``, two scans are made if marginal p-values of all features are known
 (`dhsic.selection.marginal`):
@@ -73,7 +73,7 @@ class PairScan:
 
     @property
     def bytes_beside(self) -> int:
-        """Peak memory of the scan that needs most, in bytes."""
+        """Peak memory of the scan that needs the most memory, in bytes."""
         return max((forecast.bytes_beside for forecast in self.forecasts), default=0)
 
     @property
@@ -93,9 +93,10 @@ class PairScan:
 
 
 def scan_within(run: SelectionRun, estimate: MemoryEstimate) -> PairScan | None:
-    """Plan the scans of pairs of a run, within its memory estimate; None if it makes none.
+    """Plan the scans of pairs of a run, within its memory estimate.
 
-    If the scans need more memory than the estimate allows for tasks, they are skipped.
+    If the scans need more memory than the estimate allows for tasks, they are skipped. The result
+    is None if the run has no scans.
     """
     scan = planned_scan(run)
     if scan is not None and scan.bytes_beside > estimate.tasks:
@@ -104,12 +105,12 @@ def scan_within(run: SelectionRun, estimate: MemoryEstimate) -> PairScan | None:
 
 
 def planned_scan(run: SelectionRun) -> PairScan | None:
-    """Plan the scans of pairs of a run; None if it makes none.
+    """Plan the scans of pairs of a run; None if it has no scans.
 
     Raises
     ------
     InputError
-        Pairs are requested and cannot be scanned.
+        Pairs are requested, but cannot be scanned.
     """
     selector = run.selector
     kind, y = selector.interactions, run.y
@@ -117,8 +118,9 @@ def planned_scan(run: SelectionRun) -> PairScan | None:
         return None
     if y is None or run.groups is not None or selector.label_kernel in (SELF, "precomputed"):
         raise InputError(
-            f"interactions={kind!r} tests pairs of single features against labels; leave out "
-            "interactions=, or groups and label_kernel='self' or 'precomputed'."
+            f"interactions={kind!r} tests pairs of single features against labels. It does not "
+            "support groups, and label_kernel='self' or 'precomputed'. Leave out interactions=, "
+            "or these options."
         )
     t = label_columns(y, selector.label_kernel).shape[1]
     q = 1 + (0 if run.covariates is None else run.covariates[0].size)
@@ -170,7 +172,7 @@ def _core_time(flops: float) -> str:
 
 
 def _too_many(d: int, flops: float) -> str:
-    """Return the message that a scan of the pairs of d features would take too long."""
+    """Return a message: a scan of the pairs of d features would take too long."""
     return (
         f"not scanned: the {d * (d - 1) // 2:,} pairs of {d:,} features would take about "
         f"{_core_time(flops)} on one core. To scan them, use dhsic pairs; to scan pairs of the "
@@ -181,7 +183,7 @@ def _too_many(d: int, flops: float) -> str:
 def pair_test(run: SelectionRun, name: str = "pairs", **parameters: Any) -> PairTest:
     """Create the pair test of a scan, with the options of the run and further `parameters`.
 
-    The checkpoint of the test is stored beside that of the run, with the suffix `name`.
+    The checkpoint of the test is stored beside the checkpoint of the run, with the suffix `name`.
     """
     selector = run.selector
     checkpoint = None if selector.checkpoint is None else f"{selector.checkpoint}.{name}"
@@ -220,7 +222,7 @@ def default_tests(run: SelectionRun) -> list[PairTest]:
 
 
 def n_main_effects(run: SelectionRun) -> int:
-    """Number of best features whose main effects are regressed out before pairs are tested.
+    """Number of main effects of best features to regress out before pairs are tested.
 
     This applies to ``interactions="best"`` and ``"all"``.
     """
@@ -228,7 +230,7 @@ def n_main_effects(run: SelectionRun) -> int:
 
 
 def n_scanned(run: SelectionRun, t: int) -> int:
-    """Number of the best features whose pairs are scanned, for labels with t columns."""
+    """Number of best features to scan in pairs, for labels with t columns."""
     d = run.source.n_features
     if run.selector.interactions == "all":
         return d

@@ -1,4 +1,4 @@
-"""Recording of the rounds of a run: checkpoint, log and progress reports."""
+"""Records of the rounds of a run: checkpoint, log and progress reports."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ LOG_LEVELS = {"log": logging.INFO, "debug": logging.DEBUG}
 
 
 class Progress:
-    """Progress of a run: features scored, of all features that the run will score in its rounds.
+    """Progress of a run: number of features scored, and total over all rounds.
 
-    The object draws a bar, calls a hook after every round, or does nothing, see `check_progress`.
-    It never draws in a worker of joblib. The total is known before the first round, because `step`
-    determines the sizes of all rounds. A method with other rounds may end before the total.
+    Depending on its setting (see `check_progress`), it draws a bar, calls a hook after every round,
+    or does nothing. It never draws a bar in a worker of joblib. The total is known before the first
+    round, because `step` determines the sizes of all rounds. Other methods may end before the total
+    is reached.
     """
 
     def __init__(self, progress: Any) -> None:
@@ -56,7 +57,7 @@ class Progress:
             self._bar.update(n_features)
 
     def round_done(self, state: SelectionState) -> None:
-        """Report the end of a round, whose record is the last one of the state's history."""
+        """Report the end of a round, which is the last one in the history of the state."""
         if self._bar is not None:
             remaining = f", {state.survivors.size} left" if state.survivors.size else ""
             text = f"round {state.round}{remaining}"
@@ -86,9 +87,9 @@ def _bar(total: int) -> Any:
 def check_progress(progress: Any) -> None:
     """Reject values that are neither a setting of the bar nor a callable.
 
-    ``"auto"`` draws a bar in a terminal or a notebook; ``"log"`` writes one line per round to
+    ``"auto"`` draws a bar in a terminal or a notebook. ``"log"`` writes one line per round to
     standard error, and ``"debug"`` all messages. A callable gets one mapping per round: the record
-    of the round, and ``round``, ``features_done``, ``features_total``.
+    of the round, and ``round``, ``features_done`` and ``features_total``.
     """
     is_setting = isinstance(progress, (bool, np.bool_)) or (
         isinstance(progress, str) and progress in ("auto", *LOG_LEVELS)
@@ -169,13 +170,16 @@ class RunRecorder:
 
 
 def _last(state: SelectionState, *names: str) -> list[float]:
-    """Values of `names` in the record of the last round; NaN for a name that it lacks."""
+    """Values of the record of the last round; NaN for `names` that are not in it."""
     return [float(state.history[-1].get(name, np.nan)) for name in names]
 
 
 @contextmanager
 def recording(run: SelectionRun) -> Iterator[RunRecorder]:
-    """Context that yields the recorder of a run, and locks the run's checkpoint until its end."""
+    """Context that yields the recorder of a run.
+
+    The checkpoint of the run is locked until the end of the context.
+    """
     with ExitStack() as stack:
         place = run.selector.checkpoint
         checkpoint = None if place is None else stack.enter_context(Checkpoint(place))

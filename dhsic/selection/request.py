@@ -1,4 +1,4 @@
-"""A selection request as plain data, built by estimators, `select`, `submit`, `plan` and commands.
+"""A selection request as plain data; estimators, `select`, `submit`, `plan` and commands build it.
 
 Users describe a selection to these functions in different ways. A request always consists of data,
 one row of labels per sample, and a method with its parameters. A request can be used to open the
@@ -55,7 +55,8 @@ OPENING = (
 #: Parameters that other packages have and dhsic does not; the message names an alternative.
 NOT_THERE: dict[str, str] = {
     "sample_weight": "sample_weight is not supported here: every sample has the same weight. Leave "
-    "it out; to test single features with weights, call dhsic.test_features with sample_weight.",
+    "sample_weight out. To test single features with weights, call dhsic.test_features with "
+    "sample_weight.",
 }
 
 NOT_THERE |= dict.fromkeys(
@@ -72,8 +73,8 @@ Announce = Callable[[SelectionRun, MemoryEstimate], object]
 class Request:
     """Data, labels, method and options of one selection.
 
-    `Request.of` builds one from user input and matches rows by sample names; callers that have
-    matched them already, such as the command line, pass the arrays.
+    `Request.of` builds a request from user input and matches rows by sample names. Callers that
+    have already matched the rows, such as the command line, pass the arrays.
     `dhsic.selection.execution.result_of` executes it; `new_run` builds the run, for a plan or its
     identity.
     """
@@ -118,7 +119,7 @@ class Request:
         sample_weight: Any = None,
         **opening: Any,
     ) -> Request:
-        """Build a request from user input, see `dhsic.BAHSIC.fit`; `target` None: no labels.
+        """Build a request from user input, see `dhsic.BAHSIC.fit`; None as `target`: no labels.
 
         The selector opens the data with the options `opening` of `dhsic.open_source`, unless an
         open `source` is passed. `counting` computes the per-feature counts that filters need, by
@@ -244,14 +245,14 @@ class Request:
         return {"n_features_to_select": own["n_features_to_select"], **settings}
 
     def opened(self) -> AbstractSource:
-        """Return the source of the data; open the data if they are not open yet."""
+        """Return the source of the data; open the data if necessary."""
         if self.source is not None:
             return self.source
         source = open_source(self.data, n_samples=self.n_samples, **self.opening)
         return self.filtered.features_of(source)
 
     def new_run(self, runtime: AbstractRuntime, announce: Announce | None = None) -> SelectionRun:
-        """Build the run of this request on a runtime; open the data if they are not open yet."""
+        """Build the run of this request on a runtime; open the data if necessary."""
         selector = self.selector
         if self.blocks is not None:
             selector = with_blocks(selector, self.blocks)
@@ -294,7 +295,7 @@ def check_opening(function: str, given: Mapping[str, Any]) -> None:
     Raises
     ------
     InputError
-        The argument is one of `NOT_THERE`; the message names the alternative.
+        The argument is one of `NOT_THERE`. The message names the alternative.
     TypeError
         The argument is unknown, as in Python.
     """
@@ -329,7 +330,7 @@ def given_as(data: Any, target: Any, covariates: Any, sample_weight: Any = None)
 
 
 def _names_of(given: Any) -> str:
-    """Names of labels or covariates, joined: passed strings, or names of columns of a frame."""
+    """Joined names of labels or covariates: strings as passed, or names of columns of a frame."""
     several = given if isinstance(given, list | tuple) else getattr(given, "columns", ())
     names = [given if isinstance(given, str) else getattr(given, "name", None), *several]
     return abbreviate(name for name in names if isinstance(name, str))

@@ -1,10 +1,10 @@
 """Joint re-ranking of the last features of Algorithm 1 by ridge regression.
 
 HSIC scores each remaining feature by its contribution to one kernel matrix, so redundant features
-all get high scores. `dhsic.algorithms.ridge` scores what a feature adds to the others. It needs
-only inner products of features, which one pass over a few thousand features computes for any number
-of samples. The ridge penalty is determined by the fraction of the labels' variance that all
-features explain before any is eliminated.
+all get high scores. `dhsic.algorithms.ridge` scores a feature by its contribution in addition to
+the other features. It needs only inner products of features, which one pass over a few thousand
+features computes for any number of samples. The ridge penalty is determined by the fraction of the
+labels' variance that all features explain before any is eliminated.
 
 For real-valued labels, ridge regression uses y itself (JMLR 6.6), because the eigenvectors of a
 Gaussian label kernel predict worse. Orders are compared by the label kernel of the run, which also
@@ -46,8 +46,10 @@ WIDER, PLACES = 4, 64
 #: of the explained fractions, classes to numbers, for labels to be treated as classes.
 TOLD, AS_MUCH = 0.02, 0.5
 
-ALONE = "rank by HSIC alone, by Algorithm 1, before features were re-ranked"
-FALL = "decrease of HSIC with the ridge kernel without the feature, given the remaining features"
+ALONE = "rank by HSIC alone (Algorithm 1), before the joint re-ranking"
+FALL = (
+    "decrease of HSIC with the ridge kernel if the feature is removed from the remaining features"
+)
 
 
 def most_again(m: int) -> int:
@@ -90,8 +92,8 @@ class Reranking:
     ) -> Reranking:
         """Read the inputs from the data.
 
-        W is the factored (m, m) matrix of biased label weights, by which orders are compared;
-        `of_y` is that of y itself, for ridge regression, see `RerankingTarget`.
+        W is the factored (m, m) matrix of biased label weights, which is used to compare orders.
+        `of_y` is the matrix for ridge regression, see `RerankingTarget`.
         """
         m, samples, U = data.n_samples, compared_samples(data.n_samples, seed), _root(of_y)
         inner, products = read_again(data, features, ProductsWithLabels(U, samples))
@@ -112,7 +114,8 @@ class Reranking:
     def ranked(self, order: Order, constant: Mask) -> Order:
         """Put the best features of an order in ridge order, if that explains the labels no worse.
 
-        `order` has the best feature last. `constant` (d,) marks features that no order contains.
+        `order` has the best feature last. `constant` (d,) marks constant features, which are in no
+        order.
         """
         candidates, codes = self.features, None
         if self.members is not None:
@@ -145,8 +148,8 @@ class RerankingTarget(NamedTuple):
     """Labels for the joint re-ranking.
 
     `labels` is the label matrix, as classes or numbers. `of_y` is the factored (m, m) matrix of
-    label weights for ridge regression; for numbers, it is that of y itself. `noise` is the fraction
-    of these weights that all features leave unexplained.
+    label weights for ridge regression; for numbers, it is the matrix of y itself. `noise` is the
+    fraction of these weights that all features leave unexplained.
     """
 
     labels: LabelMatrix
@@ -157,11 +160,11 @@ class RerankingTarget(NamedTuple):
     def of(
         data: AbstractReader, labels: LabelMatrix, covariates: Array | None, seed: int
     ) -> RerankingTarget:
-        """Decide whether labels are classes or numbers, before any feature is eliminated.
+        """Decide whether whole-number labels are classes or numbers, before any elimination.
 
-        This concerns labels that are whole numbers. They are numbers if features explain clearly
-        more of the number than of the classes, and classes otherwise. Features explain almost
-        nothing of many classes, such as one class per year of age.
+        They are numbers if features explain clearly more of the number than of the classes, and
+        classes otherwise. Features explain almost nothing of many classes, such as one class per
+        year of age.
         """
         readings = labels.readings
         each = [checked_factored_weights(L.linear.factor(), "biased", covariates) for L in readings]
@@ -206,7 +209,10 @@ def _centred(U: Float) -> Float:
 
 
 def _root(W: LowRankSymmetric) -> Float:
-    """Factor U (m, q) of label weights ``W = U U'``; rejects a W that is not semidefinite."""
+    """Factor U (m, q) of label weights ``W = U U'``.
+
+    Raises an error if W is not positive semidefinite.
+    """
     if W.weights.min(initial=0.0) < 0:
         raise InputError(
             "rerank=True needs a positive semidefinite label matrix, and this one is not; leave it "
@@ -218,7 +224,7 @@ def _root(W: LowRankSymmetric) -> Float:
 def read_again(
     data: AbstractReader, features: Index, along: ProductsWithLabels
 ) -> tuple[Float, Float]:
-    """Inner products (n, n) of n features, and the result of the pass `along` over them."""
+    """Read n features; return their inner products (n, n), and the result of the pass `along`."""
     products = data.scores(along, data.jobs(features))
     return inner_products(data, features), products
 
@@ -232,10 +238,10 @@ def ranked_again(state: SelectionState, most: int) -> Index:
 
 
 def bytes_again(n: int, m: int) -> int:
-    """Bytes of the inputs of re-ranking n features with m samples.
+    """Memory of the inputs for re-ranking n features with m samples, in bytes.
 
-    The inputs include the values from which the fraction explained by all features is estimated.
-    The re-ranking itself needs less memory than the tasks before it.
+    The inputs include the values that are used to estimate the fraction explained by all features.
+    The re-ranking itself needs less memory than earlier tasks.
     """
     s = min(SAMPLES, m)
     return 8 * n * max(n + s + FEW_DIRECTIONS, WIDER * s)

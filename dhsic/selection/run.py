@@ -1,4 +1,4 @@
-"""State of one run (`SelectionRun`), interface of ranking methods (`Method`), and feature groups.
+"""State of one run (`SelectionRun`), interface of ranking methods (`Method`), feature groups.
 
 If features are eliminated in groups, `Groups` converts an order of groups into an order of
 features.
@@ -52,7 +52,7 @@ logger = logging.getLogger("dhsic")
 SCALED: dict[Scale, str] = {
     True: "and scaled to unit deviation",
     False: "not scaled",
-    PRESENCE: "and scaled to unit deviation (to less if most samples have the same value)",
+    PRESENCE: "and scaled to unit standard deviation (less if most samples have the same value)",
 }
 #: Group names that mean that a feature has no group, in lower case.
 NAMELESS = {"", "nan", "none", "na", "."}
@@ -69,7 +69,7 @@ class Groups:
 
     @staticmethod
     def of_columns(source: IndicatorSource) -> Groups:
-        """Build one group per column of the table from which indicators were made."""
+        """Build one group per column of the table that the indicators were made from."""
         names = source.base.feature_names()
         n = source.base.n_features
         named = np.arange(n).astype(str) if names is None else names
@@ -130,7 +130,7 @@ class Groups:
         )
 
     def of_table(self, outcome: Outcome, table: AbstractSource) -> Outcome:
-        """Return the outcome with one feature per column of `table` instead of its indicators."""
+        """Return the outcome with one feature per column of `table` instead of indicators."""
         constant = outcome.scaling.constant
         order = outcome.order
         by_column = np.lexsort((constant, self.codes))  # a member that varies comes first
@@ -207,11 +207,11 @@ class Method(ABC):
 
     @abstractmethod
     def open_data(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
-        """Open X as a source; `options` are those of `dhsic.open_source`."""
+        """Open X as a source; `options` are the options of `dhsic.open_source`."""
 
     @abstractmethod
     def check(self) -> None:
-        """Reject invalid parameters; `InputError.parameter` names an invalid single parameter."""
+        """Reject invalid parameters; `InputError.parameter` names a single invalid parameter."""
 
     @abstractmethod
     def check_weights(self) -> None:
@@ -219,7 +219,10 @@ class Method(ABC):
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """Plain values that identify the run: runs on the same data with equal values are equal."""
+        """Plain values that identify the run.
+
+        Runs on the same data have the same results if these values are equal.
+        """
 
     @abstractmethod
     def described(self) -> str:
@@ -227,7 +230,7 @@ class Method(ABC):
 
     @abstractmethod
     def scales(self, values: ValueKind) -> Scale:
-        """Scaling of features for a kind of values."""
+        """Scaling of features for values of a given kind."""
 
     @abstractmethod
     def check_samples(self, run: SelectionRun) -> None:
@@ -251,7 +254,7 @@ class Method(ABC):
     ) -> tuple[Order, Scaling]:
         """Rank the features, from the start or from the last round in the checkpoint.
 
-        `budget` is the size in bytes of the feature cache, in this process or on each worker, see
+        `budget` is the size of the feature cache in bytes, in this process or on each worker, see
         `memory_estimate`.
         """
 
@@ -319,8 +322,8 @@ class SelectionRun:
 
     @property
     def standardizes(self) -> Scale:
-        """Scaling of features; requires that the values were inspected."""
-        assert self.values is not None, "a run looks at the values before its first pass"
+        """Scaling of features; the values must have been inspected."""
+        assert self.values is not None, "feature values are inspected before the first pass"
         return self.selector.scales(self.values)
 
     def with_state(self, name: str, value: object) -> Self:
@@ -328,13 +331,14 @@ class SelectionRun:
         return replace(self, stage_state={**self.stage_state, name: value})
 
     def asking(self, **parameters: Any) -> Self:
-        """Return a copy of the run whose method has these parameters changed."""
+        """Return a copy of the run with changed parameters of its method."""
         return replace(self, selector=copy(self.selector).set_params(**parameters))
 
     def of_samples(self, some: Index) -> Self:
-        """Return the run on a subset of its samples; `some` are positions among its samples.
+        """Return the run on a subset of its samples.
 
-        Labels that are classes in all samples stay classes in the subset.
+        `some` are positions among its samples. Labels that are classes in all samples stay classes
+        in the subset.
         """
         is_matrix, y = self.selector.label_kernel == "precomputed", self.y
         if y is not None and not self.selector.takes_numbers:
@@ -352,7 +356,7 @@ class SelectionRun:
         """Return the run on the samples at positions `some`, for `Stage.parts`.
 
         If features were loaded for all samples, the new run reads the loaded features. Its
-        checkpoint path is that of the whole run with the suffix `place`.
+        checkpoint path is the path of the whole run with the suffix `place`.
         """
         beside = self.selector.checkpoint
         rows, source = self.rows, self.source
@@ -371,12 +375,15 @@ class SelectionRun:
 
     @property
     def passed_source(self) -> AbstractSource:
-        """Source as the user passed it, in which each column of a table is one feature."""
+        """Source as passed by the user; each column of a table is one feature."""
         return self.source if self.table is None else self.table
 
     @property
     def has_feature_groups(self) -> bool:
-        """Whether the caller passed feature groups; indicators of a category do not count."""
+        """Whether the caller passed feature groups.
+
+        The indicators of a category do not count as a group.
+        """
         return self.groups is not None and not self.groups.are_columns
 
     @property
@@ -386,14 +393,18 @@ class SelectionRun:
 
     @property
     def p(self) -> Float | None:
-        """Sample weights (m,), which sum to 1; None if all samples have the same weight."""
+        """Sample weights (m,), which sum to 1.
+
+        The result is None if all samples have the same weight.
+        """
         weights = self.sample_weight
         return None if weights is None else weights / weights.sum()
 
     def reader(self, budget: int | None) -> Reader:
-        """Reader of the run's features; a copy of the shared reader if several runs have one.
+        """Reader of the run's features.
 
-        A new reader keeps at most `budget` bytes of features in memory (None: unlimited).
+        If several runs share a reader, it is a copy of that reader. Otherwise a new reader is
+        created, which keeps at most `budget` bytes of features in memory (None: unlimited).
         """
         if self.common is not None:
             data = self.common.in_common(self.runtime)
@@ -409,11 +420,11 @@ class SelectionRun:
     def with_value_kind(
         self, runtime: AbstractRuntime | None = None, *, whole: bool = True, load: int | None = None
     ) -> Self:
-        """Inspect the feature values; return the run with their kind: missing codes and scale.
+        """Inspect the feature values; return the run with their kind (missing codes and scale).
 
-        The inspection uses `runtime`, by default that of the run. It reads a sample of the values;
-        if these look like dosages and `whole` is True, it reads all values. With `load`, and if the
-        method keeps features in memory, it also loads features into at most `load` bytes.
+        The inspection uses `runtime`, by default the runtime of the run. It reads a sample of the
+        values. If these look like dosages and `whole` is True, it reads all values. With `load`, it
+        also loads the features into at most `load` bytes, if the method keeps features in memory.
         """
         if self.values is not None:
             return self
@@ -449,7 +460,7 @@ class SelectionRun:
 
     @property
     def block_scaling(self) -> BlockScaling | None:
-        """Scaling of features by blocks; None if they are scaled like one matrix."""
+        """Scaling of features by blocks (matrices); None if they are scaled as one matrix."""
         blocks, balance = self.feature_blocks, bool(getattr(self.selector, "balance", False))
         if blocks is None or not isinstance(self.values, BlockKinds):
             return None
@@ -519,8 +530,8 @@ class SelectionRun:
     def room_on_workers(self, memory: WorkerMemory | None, budget: int | None) -> int | None:
         """Size of the feature cache on each worker, in bytes; None if it is unlimited.
 
-        It is at most `budget`, and at most the memory that a worker with the limit of `memory` has
-        left beside its tasks.
+        The size is at most `budget`. It is also at most the memory that tasks leave free on a
+        worker with the limit of `memory`.
         """
         if memory is None or memory.limit is None:
             return budget
@@ -529,10 +540,10 @@ class SelectionRun:
         return min(COMPACT_BYTES if budget is None else budget, needed.survivors)
 
     def identity(self) -> dict[str, Any]:
-        """Identity of the run, which must match that of a checkpoint, see `Checkpoint.begin`.
+        """Identity of the run; it must match the identity in a checkpoint, see `Checkpoint.begin`.
 
-        Settings that follow from the values of the data are omitted, because the identity already
-        includes the data.
+        Settings that depend only on the values of the data are omitted, because the identity
+        already includes the data.
         """
         source = self.source if self.given is None else self.given
         digest = sha256()
@@ -552,14 +563,14 @@ class SelectionRun:
     def weights(self, labels: LabelMatrix | None, statistic: str) -> Float:
         """Label weights W (m, m) for the HSIC `statistic`, "biased" or "unbiased".
 
-        They are zeros if the data are their own labels, because the data are not yet read.
+        If the data are their own labels, the weights are zeros, because no data have been read.
         """
         if labels is None:
             return np.zeros((self.n_samples, self.n_samples))
         return checked_weights(labels.L, statistic, self.covariates, self.p)
 
     def check_sizes(self) -> None:
-        """Reject data with no features or fewer than 2 samples, and labels of another length."""
+        """Reject data with no features or fewer than 2 samples, and labels of the wrong length."""
         m, d = self.n_samples, self.source.n_features
         if d == 0 or m == 0:
             raise InputError(
@@ -591,7 +602,7 @@ class LaterReader:
     """Reader of features after the rounds of a run.
 
     The rounds keep only the last surviving features in memory, so features must be read again. With
-    `loads`, they are loaded into memory once if they fit in `budget` bytes; this is for scans of
+    `loads`, they are loaded into memory once if they fit in `budget` bytes. This helps scans of
     pairs, which read all features several times.
     """
 
@@ -601,7 +612,10 @@ class LaterReader:
         self._loads = loads
 
     def unscaled(self, scaling: Scaling) -> Reader:
-        """Return a reader without scaling; it checks the data with the checksums of `scaling`."""
+        """Return a reader without scaling.
+
+        It checks the data against the checksums of `scaling`.
+        """
         if self._reader is None:
             self._reader = data = self._run.reader(self._budget)
             data.compare(scaling)

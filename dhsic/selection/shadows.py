@@ -3,14 +3,14 @@ r"""Shadow features: permuted copies that estimate how many selected features ar
 The samples of each copy are permuted, so shadows are independent of the labels. With K copies, the
 selection ranks (K + 1) d features, and some of the best are shadows. The mean number of shadows per
 copy estimates the number of false features. If the best features include S shadows and R real
-features, the fraction of false ones among the R is about ``(1 + S) / (K R)`` (Barber and Candes,
-2015, "knockoff+"; for several copies, Gimenez and Zou, 2019). Here the estimate is
+features, the fraction of false features among the R is about ``(1 + S) / (K R)`` (Barber and
+Candes, 2015, "knockoff+"; for several copies, Gimenez and Zou, 2019). Here the estimate is
 
     ``(1 + S + max_k S_k) / (K R)``,
 
-where S_k is the number of shadows of copy k, so the copy with the most shadows counts twice.
-Features are discovered down to the last rank at which this estimate is at most ``fdr``. The number
-of copies is ``1 / fdr`` plus one; with ``1 / fdr`` copies, a single feature ranked above all
+where S_k is the number of shadows of copy k, so the copy with the most shadows counts twice. The
+discoveries are the features down to the last rank at which this estimate is at most ``fdr``. The
+number of copies is ``1 / fdr`` plus one; with ``1 / fdr`` copies, a single feature ranked above all
 shadows can be discovered.
 
 A false feature is independent of the labels and of all true features. No method can distinguish
@@ -42,7 +42,7 @@ from dhsic.validation import is_number, one_of, seed_of, such
 
 #: Tolerance in the number of copies.
 ROUNDING = 1e-9
-RATE = "false discovery rate among this and all better features, estimated from shadows"
+RATE = "estimated false discovery rate among this and all better features (from shadows)"
 ABOVE = "number of shadows, in all copies, that rank above the feature"
 
 
@@ -52,7 +52,7 @@ def n_copies(fdr: float) -> int:
 
 
 class Shadows(Stage):
-    """Add permuted copies of all features, and discover the features that rank above them."""
+    """Add permuted copies of all features, and count the features that rank above them."""
 
     name = "shadows"
     constraints: ClassVar = {
@@ -74,8 +74,8 @@ class Shadows(Stage):
         set_ += ["interactions"] if selector.interactions and not is_default else []
         for name in set_:
             raise InputError(
-                f"control={selector.control!r} cannot be combined with {name}=, which does not "
-                "support shadows; leave one of them out."
+                f"control={selector.control!r} cannot be combined with {name}=, because {name}= "
+                "does not support shadows. Leave one of them out."
             )
 
     def cost(self, run: SelectionRun) -> StageCost:
@@ -88,8 +88,8 @@ class Shadows(Stage):
         if selector.label_kernel == SELF or run.groups is not None:
             what = "groups" if run.groups is not None else "label_kernel='self'"
             raise InputError(
-                f"control='shadow' compares single features with permuted copies, so it does not "
-                f"support {what}; leave one of them out."
+                "control='shadow' compares single features with permuted copies, so it does not "
+                f"support {what}. Leave one of them out."
             )
         run.check_sizes()
         source = ShadowedSource(
@@ -98,7 +98,7 @@ class Shadows(Stage):
         return replace(run.asking(n_features_to_select=run.n_wanted), source=source)
 
     def after(self, run: SelectionRun, outcome: Outcome, parts: Sequence[Outcome]) -> Outcome:
-        """Remove the shadows, and record how many features are discovered."""
+        """Remove the shadows, and record the number of discovered features."""
         shadowed, order = run.source, outcome.order
         assert isinstance(shadowed, ShadowedSource), "they were added"
         d, fdr = shadowed.n_real, run.selector.fdr

@@ -1,23 +1,23 @@
 r"""Move features with a non-monotone effect to the front of the order of a selection.
 
 Elimination by HSIC of all features together, and ridge regression on linear terms, miss features
-whose effect is a parabola or a wave. The marginal test (`dhsic.selection.marginal`) finds them. Two
-alternative orders with such features in front are tried:
+with an effect like a parabola or a wave. The marginal test (`dhsic.selection.marginal`) finds them.
+Two alternative orders with such features in front are tried:
 
 - *Missed features.* Linear terms of the first features of the order are regressed out of the
   labels, and candidates (the features with the smallest marginal p-values) are tested again. A
   candidate moves to the front if it is significant among all features, or if its p-value is smaller
-  than that of every feature it would overtake.
+  than the p-value of every feature it would overtake.
 - *Forward steps.* An additive model starts empty. In each step, the candidate with the smallest
   p-value enters the model, with its leading functions of ranks, and the others are tested on the
-  residual labels. Steps continue while fewer than one feature with so small a p-value is expected
-  by chance.
+  residual labels. Steps continue while the expected number of features that have such a small
+  p-value by chance is below one.
 
 The order by forward steps is used if its first features explain held-out labels clearly better. The
 order with missed features in front is used if it explains them about as well (or, if no first
 feature is individually significant, not clearly worse). Otherwise, missed features that are
-individually significant at the `STRICT` level move before the first feature that is not, and the
-order of all other features is unchanged.
+individually significant at the `STRICT` level move before the first feature that is not
+significant. The order of all other features is unchanged.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def front_bytes(d: int, m: int) -> int:
 class PresentValues(AbstractByTile):
     """Job that returns the standardised values of c features, (c, m), NaN where missing.
 
-    A feature is replaced by its ranks if rounding of the standardised values would change the order
-    of its samples.
+    If rounding of the standardised values would change the order of the samples, a feature is
+    replaced by its ranks.
     """
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
@@ -123,7 +123,8 @@ class PresentValues(AbstractByTile):
 class Candidates:
     """Candidates for the front: `features` (c,) ascending, with their values X (c, m).
 
-    X is 0 where the mask `missing` (c, m) is set; `missing` is None if no value is missing.
+    X is 0 where values are missing. `missing` (c, m) is the mask of missing values, or None if no
+    value is missing.
     """
 
     features: Index
@@ -154,14 +155,14 @@ class Candidates:
         return {j: RankedFeature(x, missing, h) for j, x, missing, h in each}
 
     def functions(self, place: int, width: float) -> Float:
-        """Leading functions (r, m) of the candidate at position `place`, for a kernel width."""
+        """Leading rank functions (r, m) of the candidate at position `place`, by kernel width."""
         missing = None if self.missing is None else self.missing[place]
         return leading_functions(self.X[place], width, missing)
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionalTest:
-    """Independence test of candidates on labels from which other features were regressed out.
+    """Independence test of candidates on residual labels, after regression on other features.
 
     It gives all kernel widths the same weight, whereas the marginal test favours linear effects.
     """
@@ -172,7 +173,7 @@ class ConditionalTest:
 
     @staticmethod
     def of(state: Multiscale, candidates: Candidates) -> ConditionalTest:
-        """Build the test from the state of the marginal test."""
+        """Create the test from the state of the marginal test."""
         state = _without_preference(state)
         X, missing, m = candidates.X, candidates.missing, state.n_samples
         height = max(1, AT_ONCE // (m * state.labels.B.shape[1]))
@@ -201,9 +202,9 @@ class ConditionalTest:
         return np.concatenate(log_p), np.concatenate(width)
 
     def _residual_state(self, basis: Float) -> Multiscale | None:
-        """State of the test on labels from which `basis` (m, p) is projected out.
+        """State of the test after `basis` (m, p) is projected out of the labels.
 
-        None if no labels are left.
+        The result is None if no labels are left.
         """
         state = self.state
         if basis.shape[1] == state.Q.shape[1]:
@@ -248,7 +249,7 @@ class ConditionalTest:
         return [int(self.candidates.features[j]) for j in entered]
 
     def falls(self, features: Sequence[int], width: Float) -> dict[int, float]:
-        """Explained squared labels that a model of `features` loses without each of them.
+        """Loss of fit of a model if one of its features is left out, for each of `features`.
 
         Parameters
         ----------
@@ -286,7 +287,7 @@ class ConditionalTest:
 
 
 def _without_preference(state: Multiscale) -> Multiscale:
-    """Copy of the state of a test in which all kernel widths have the same weight."""
+    """Copy the state of a test; in the copy all kernel widths have the same weight."""
     shares = np.full(len(SHARES), 1.0 / len(SHARES))
     n_functions, nu = state.ranks.weights.shape[1], state.n_samples - state.Q.shape[1]
     ranks = WidthFamily.of(WIDTHS, shares, n_functions, state.labels, nu, DISTANCE_WIDTH)
@@ -305,7 +306,7 @@ def with_shapes(
     marginal : MarginalTest
         Test of all features.
     again : Reranking
-        Joint re-ranking, whose `labels` are those of the samples on which orders are compared.
+        Joint re-ranking. Its `labels` belong to the samples on which orders are compared.
     data : AbstractReader
         Reader of all features that knows how they are scaled.
     samples : (s,) int
@@ -363,7 +364,7 @@ def with_shapes(
 def _with_significant(
     order: Order, missed: Sequence[int], significant: Mask, attributes: dict[str, float | int | str]
 ) -> Order:
-    """Move missed features that are individually significant before all features that are not.
+    """Move individually significant missed features before all features without significance.
 
     `significant` (d,) marks the significant features. The order is unchanged if the missed features
     already precede all others. `attributes` are added to the order.
@@ -382,7 +383,7 @@ def _with_significant(
 
 
 def _with_front(best: Index, front: Sequence[int]) -> list[int]:
-    """Order of features, the most relevant first, with `front` ahead of all others."""
+    """Order of features, the most relevant first; it begins with `front`."""
     return [*front, *best[~np.isin(best, front)].tolist()]
 
 

@@ -1,16 +1,16 @@
 r"""Stability selection: the fraction of random halves of the samples that select a feature.
 
 Meinshausen and Buhlmann: Stability selection. J. R. Statist. Soc. B 72, 2010. A feature that is
-associated with the target is selected from most halves; a feature that is selected by chance is
-not. Halves are drawn without replacement, stratified by class if labels are classes. Each half is a
+associated with the target is selected in most halves. A feature that is selected by chance is not.
+Halves are drawn without replacement, stratified by class if labels are classes. Each half is a
 separate run; all runs share one reading of the data (`dhsic.selection.batch`).
 
-With a threshold tau, halves are drawn as complementary pairs, and the number of features that reach
-the threshold falsely is bounded: Shah and Samworth: Variable selection with error control: another
-look at stability selection. J. R. Statist. Soc. B 75, 2013. There are B complementary pairs, and
-each half selects q of p features. A feature whose probability of being selected from a half is at
-most ``theta = q / p`` is a false one. The expected number of false features among those that at
-least a fraction tau of the 2 B halves select is at most
+With a threshold tau, halves are drawn as complementary pairs. Then there is a bound on the number
+of features that reach the threshold falsely. Shah and Samworth: Variable selection with error
+control: another look at stability selection. J. R. Statist. Soc. B 75, 2013. There are B
+complementary pairs, and each half selects q of p features. A feature whose probability of being
+selected from a half is at most ``theta = q / p`` is a false one. The expected number of false
+features among those that at least a fraction tau of the 2 B halves select is at most
 
 - ``q^2 / (p (2 tau - 1))``, for any method and any data (their Theorem 1 with Markov's inequality);
 - ``p min(D(theta^2, 2 tau - 1, B, -1/2), D(theta, tau, 2 B, -1/4))`` if the fraction of halves has
@@ -53,7 +53,8 @@ def halves(y: Array | None, m: int, n: int, seed: int, *, paired: bool = False) 
     """Draw n random halves of m samples; return the positions of each half, ascending.
 
     If y, (m,) or (m, t), is one target of classes, each class is halved separately. With `paired`,
-    halves 0 and 1 are disjoint, halves 2 and 3 too, and so on, except for classes of one sample.
+    halves 0 and 1 are disjoint, as are halves 2 and 3, and so on. Classes of one sample are an
+    exception.
     """
     rng = np.random.default_rng(seed)
     classes = strata(y, m)
@@ -95,7 +96,11 @@ def strata(y: Array | None, m: int) -> list[Index]:
 
 
 def _of_several(classes: list[Index]) -> list[Index]:
-    """Merge each class of fewer than `SMALLEST_STRATUM` samples with the next larger numbers."""
+    """Merge small classes with the next larger class.
+
+    `classes` contains the sample positions of each class, in ascending order of the class values. A
+    class is small if it has fewer than `SMALLEST_STRATUM` samples.
+    """
     merged = [classes[0]]
     for members in classes[1:]:
         if merged[-1].size < SMALLEST_STRATUM:
@@ -106,13 +111,13 @@ def _of_several(classes: list[Index]) -> list[Index]:
 
 
 class Stability(Stage):
-    """Select also on random halves of the samples, and count how many halves select a feature."""
+    """Repeat the selection on random halves of the samples, and count selections per feature."""
 
     name = "stability"
     constraints: ClassVar = {
         "stability": such(
             lambda n: is_count(n, 0) and n != 1,
-            "the number of halves of the samples to select from, such as 50, or 0 for none.",
+            "the number of random halves of the samples, such as 50, or 0 for none.",
         ),
         "stability_threshold": such(
             lambda part: part is None or (is_number(part) and 0.5 < float(part) <= 1),
@@ -136,7 +141,7 @@ class Stability(Stage):
         return StageCost(note=f"{halves} are not included")
 
     def check(self, run: SelectionRun) -> None:
-        """Reject a run whose halves have too few samples, or labels that cannot be used alone."""
+        """Reject a run if halves have too few samples, or labels that cannot be used alone."""
         run.selector.labels(run)  # errors that are not due to halves
         for part in self.parts(run):
             try:
@@ -144,8 +149,9 @@ class Stability(Stage):
                 part.selector.labels(part)
             except InputError as error:
                 raise InputError(
-                    f"stability={int(run.selector.stability)} selects from halves of the samples, "
-                    f"{part.n_samples} of {run.n_samples}, which is not possible: {error}"
+                    f"stability={int(run.selector.stability)} needs selections from halves of the "
+                    f"samples ({part.n_samples} of {run.n_samples}), but this is not possible: "
+                    f"{error}"
                 ) from error
 
     def parts(self, run: SelectionRun) -> Iterator[SelectionRun]:
@@ -173,7 +179,7 @@ class Stability(Stage):
             stable = part >= threshold - ROUNDING
             columns["stable"] = (
                 stable,
-                f"whether at least a fraction {threshold:g} of the halves selects it",
+                f"whether at least a fraction {threshold:g} of the halves selects the feature",
             )
             varying = int((~outcome.scaling.constant).sum())
             p = varying if run.groups is None else run.n_candidates
@@ -188,22 +194,22 @@ class Stability(Stage):
 
     @classmethod
     def sentences(cls, result: xr.Dataset) -> Iterator[str]:
-        """Report the number of stable features, and bounds on the false ones."""
+        """Report the number of stable features, and bounds on the number of false ones."""
         about = result.attrs
         if "stability_threshold" in about:
             bounds = about["expected_false"], about["expected_false_concave"]
             yield (
                 f"{about['n_stable']:,} features were selected in at least a fraction "
                 f"{about['stability_threshold']:g} of the halves. The expected number of false "
-                f"ones is at most {bounds[0]:.2g}, or {bounds[1]:.2g} if the fraction of halves "
-                "has an r-concave distribution."
+                f"features among them is at most {bounds[0]:.2g}, or {bounds[1]:.2g} if the "
+                "fraction of halves has an r-concave distribution."
             )
 
 
 def expected_false(q: float, p: int, threshold: float) -> float:
     """Upper bound on the expected number of false stable features, for any method and data.
 
-    q of p features are selected from each half; for the definitions see the module docstring.
+    q of p features are selected from each half. The module docstring has the definitions.
     """
     return min(float(q), q * q / (p * (2.0 * threshold - 1.0)))
 
@@ -211,7 +217,7 @@ def expected_false(q: float, p: int, threshold: float) -> float:
 def expected_false_concave(q: float, p: int, threshold: float, n_pairs: int) -> float:
     """Upper bound on the expected number of false stable features, for r-concave distributions.
 
-    q of p features are selected from each half; for the definitions see the module docstring.
+    q of p features are selected from each half. The module docstring has the definitions.
     """
     theta, B = q / p, n_pairs
     count = int(
@@ -246,7 +252,7 @@ def tails(eta: float, B: int, r: float) -> Float:
 
 
 def _shifts(mean: float, B: int, r: float) -> Float | None:
-    """Shifts a, (B + 1,): for each n, the one at which ``(a + k)^(1/r)`` on 0..n has this mean.
+    """Shifts a, (B + 1,), for which ``(a + k)^(1/r)`` on 0..n has the given mean, for each n.
 
     An entry is `MOST` if n is too small for the mean. Returns None if the mean is too small for any
     shift.
@@ -268,7 +274,7 @@ def _shifts(mean: float, B: int, r: float) -> Float | None:
 
 
 def _tail(a: float, n: int, t: int, mean: float, r: float) -> float:
-    """Probability of values k >= t if probabilities are proportional to ``(a + k)^(1/r)`` on 0..n.
+    """Probability of at least t, if probabilities are proportional to ``(a + k)^(1/r)`` on 0..n.
 
     A mass at n + 1 is added so that the distribution has the mean `mean`.
     """

@@ -45,7 +45,7 @@ class RankedRun:
     """Ranking of a run while its features can still be read.
 
     `features` is the reader for further reads, `promise` the memory estimate of the run, and
-    `pairs` the table of scanned pairs, if any.
+    `pairs` the table of scanned pairs, if there is one.
     """
 
     order: Order
@@ -56,12 +56,12 @@ class RankedRun:
 
 
 class Stage:
-    """A step around the ranking of a run. By default, every hook does nothing.
+    """Step around the ranking of a run.
 
-    There are two kinds of stages. A stage of the first kind is requested by `parameters` of the
-    selector, and reads them from ``run.selector``. A stage of the second kind is a dataclass with
-    its own parameters. Users pass an instance in ``stages=[...]``, or its name if every parameter
-    has a default.
+    By default, every method of a stage does nothing. There are two kinds of stages. A stage of the
+    first kind is requested by `parameters` of the selector, and reads them from ``run.selector``. A
+    stage of the second kind is a dataclass with its own parameters. Users pass an instance in
+    ``stages=[...]``, or its name if every parameter has a default.
     """
 
     #: Name in the table of stages, in ``stages=`` and ``--stages``.
@@ -81,7 +81,7 @@ class Stage:
 
     @classmethod
     def of(cls, selector: Method) -> Self | None:
-        """Stage that the parameters of a selector request; None if none of them is set."""
+        """Stage that a selector requests by its parameters; None if no such parameter is set."""
         values = [getattr(selector, name) for name in cls.parameters]
         is_unset = [value is None or (isinstance(value, int) and not value) for value in values]
         return None if all(is_unset) else cls()
@@ -102,7 +102,7 @@ class Stage:
         return run
 
     def parts(self, run: SelectionRun) -> Iterator[SelectionRun]:
-        """Yield further runs, whose outcomes are passed to `after`.
+        """Yield further runs; their outcomes are passed to `after`.
 
         These are runs on a part of the samples (`SelectionRun.part`), or on all samples with other
         labels (``replace(run.part(np.arange(run.n_samples), place), y=...)``). No `before` or
@@ -123,11 +123,11 @@ class Stage:
         return False
 
     def ranked(self, run: SelectionRun, ranking: RankedRun) -> RankedRun:
-        """Return the ranking as changed by this stage, while features can still be read."""
+        """Return the ranking after this stage; features can still be read."""
         return ranking
 
     def after(self, run: SelectionRun, outcome: Outcome, parts: Sequence[Outcome]) -> Outcome:
-        """Return the outcome as changed by this stage.
+        """Return the outcome after this stage.
 
         `parts` are the outcomes of the runs of `Stage.parts`. The features selected so far are
         ``outcome.worst_first[::-1][: outcome.n_selected(run.n_wanted)]``; an outer stage may change
@@ -137,5 +137,5 @@ class Stage:
 
     @classmethod
     def sentences(cls, result: xr.Dataset) -> Iterator[str]:  # noqa: ARG003  # subclasses read it
-        """Yield sentences on the findings of the stage; none if the run was made without it."""
+        """Yield sentences on the findings of the stage; yield none if the run did not use it."""
         yield from ()

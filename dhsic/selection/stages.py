@@ -2,7 +2,7 @@
 
 The table is ordered from the outermost stage to the innermost. Samples are held out before shadow
 features are added; halves are drawn from the remaining samples; pairs are scanned after clumping.
-Survival curves need no parameter: they are stored for every run on times to an event.
+Survival curves need no parameter. They are stored for every run on times to an event.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STAGES: dict[str, type[Stage]] = {
 
 
 def stages_of(selector: Method) -> tuple[Stage, ...]:
-    """Stages that a selector requests, outermost first; those not in the table come last."""
+    """Stages that a selector requests, outermost first; stages not in the table come last."""
     passed = {stage.name: stage for stage in passed_stages(selector.stages)}
     by_parameters = {name: stage.of(selector) for name, stage in STAGES.items()}
     unlisted = [stage for name, stage in passed.items() if name not in STAGES]
@@ -82,7 +82,7 @@ def left_out_of_parts(selector: Method) -> dict[str, Any]:
 
 
 def parts_of(run: SelectionRun) -> list[list[SelectionRun]]:
-    """Runs that each stage adds on parts of the samples, outermost stage first."""
+    """Additional runs of each stage on parts of the samples, outermost stage first."""
     out = left_out_of_parts(run.selector)
     return [[part.asking(**out) for part in stage.parts(run)] for stage in stages_of(run.selector)]
 
@@ -97,8 +97,8 @@ def before(run: SelectionRun) -> SelectionRun:
 def after(run: SelectionRun, outcome: Outcome, parts: list[list[Outcome]]) -> Outcome:
     """Apply `Stage.after` of each stage to an outcome, from the innermost stage to the outermost.
 
-    `parts` has one list per stage, outermost first: the outcomes of the runs that the stage added
-    on parts of the samples.
+    `parts` has one list per stage, outermost first. It contains the outcomes of the runs that the
+    stage added on parts of the samples.
     """
     for stage, own in reversed([*zip(stages_of(run.selector), parts, strict=True)]):
         outcome = stage.after(run, outcome, own)

@@ -1,8 +1,8 @@
 """Survival curves by the best feature, for labels that are times to an event.
 
-Samples are divided into thirds by the values of the best feature, or into groups of equal values if
-there are at most three. The result stores the Kaplan-Meier estimate of each group, for reports and
-plots.
+Samples are divided into thirds by the values of the best feature. If it has at most three distinct
+values, samples with the same value form a group. The result stores the Kaplan-Meier estimate of
+each group, for reports and plots.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Suspects: features at the top of a ranking that are probably not measurements.
 
 A feature may be a copy of the labels: in other units, scaled, rounded, transformed, or as class
-codes. Or it may be a name or running number of the samples, whose order may be related to the
-labels. Such features do harm only if they rank high, so the best features of each run are read
-again, at most `MOST_READ` in all, and a warning names the suspects. The best features, and all
+codes. Or it may be a name or running number of the samples; their order may be related to the
+labels. Such features do harm only if they rank high. Therefore the best features of each run are
+read again, at most `MOST_READ` in all, and a warning names the suspects. The best features, and all
 features of small tables, are also checked for values in two units and for dates
-(`dhsic.joins.units`). Genotypes are not checked, because they can be none of these.
+(`dhsic.joins.units`). Genotypes are not checked, because they cannot contain any of these errors.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def warn_of_suspects(
 
 
 def _best_of(results: Sequence[xr.Dataset]) -> Index:
-    """Positions of the best features of all runs, ascending, at most `MOST_READ`."""
+    """Positions of the best features of all runs, ascending; at most `MOST_READ`."""
     each = -(-MOST_READ // len(results))
     best = []
     for result in results[:MOST_READ]:
@@ -138,11 +138,14 @@ class _Features:
         return f"feature {self.at[i]}" if self.names is None else repr(str(self.names[i]))
 
     def subject(self, which: Sequence[int]) -> str:
-        """Subject of a sentence about the features at positions `which` of this object."""
+        """Subject of a sentence about features; `which` are positions among the features here."""
         return f"{_capital(abbreviate(map(self.called, which), 3))}, among the best features,"
 
     def option(self, which: Sequence[int]) -> list[Any]:
-        """Names of the features at positions `which` for an option; positions without names."""
+        """Names of features for an option, or positions if there are no names.
+
+        `which` are positions among the features of this object.
+        """
         if self.names is None:
             return [int(self.at[i]) for i in which]
         return [str(self.names[i]) for i in which]
@@ -151,7 +154,10 @@ class _Features:
 def _labels_again(
     data: Any, source: AbstractSource, runs: Sequence[SelectionRun], read: _Features
 ) -> Iterator[tuple[list[int], str]]:
-    """Yield positions in `read` of features that copy or encode labels, with a sentence each."""
+    """Yield lists of features that copy or encode labels, each with a sentence.
+
+    Features are positions in `read`.
+    """
     are_told = tells_all_leaks(data, source)  # whether opening the data reported exact copies
     for run in runs:
         if run.y is None or run.selector.label_kernel == "precomputed":
@@ -185,7 +191,7 @@ def _labels_again(
 def _sentences(
     read: _Features, units: list[int], ordered: list[int], codes: list[int]
 ) -> Iterator[tuple[list[int], str]]:
-    """Yield each non-empty list with a sentence for a warning.
+    """Yield each non-empty list of features with a sentence for a warning.
 
     The lists contain features that copy the labels in other units, in order, or as class codes.
     """
@@ -205,17 +211,17 @@ def _sentences(
 
 
 def _nearly(read: _Features, bins: list[int], nearly: list[int]) -> Iterator[tuple[list[int], str]]:
-    """Yield each non-empty list with a sentence for a warning.
+    """Yield each non-empty list of features with a sentence for a warning.
 
-    `bins` are features that divide numeric labels into groups by size, and `nearly` those that copy
-    classes with a few errors.
+    `bins` are features that divide numeric labels into groups by size. `nearly` are features that
+    copy classes with a few errors.
     """
     if bins:
         divides = "divides" if len(bins) == 1 else "divide"
         sentence = f"{read.subject(bins)} {divides} the labels into groups of smaller and larger"
         yield (
             bins,
-            f"{sentence} labels without an exception, like labels that were put into groups.",
+            f"{sentence} labels without exception, like a grouping of the labels.",
         )
     if nearly:
         has, copy = ("has", "a copy") if len(nearly) == 1 else ("have", "copies")
@@ -224,7 +230,10 @@ def _nearly(read: _Features, bins: list[int], nearly: list[int]) -> Iterator[tup
 
 
 def _scores(read: _Features, scores: list[int]) -> Iterator[tuple[list[int], str]]:
-    """Yield features that separate the classes by wide gaps, with a sentence, unless many do."""
+    """Yield features that separate the classes by wide gaps, with a sentence for a warning.
+
+    Nothing is yielded if many features do so.
+    """
     if 0 < len(scores) <= max(1, read.at.size // PER_SCORE):
         separates, score = (
             ("separates", "a score or prediction that was")
@@ -285,7 +294,7 @@ def _never_falls(x: Float, y: Float) -> bool:
 def is_code(x: Float, y: Array, n_features: int) -> bool:
     """Whether a feature x (m,) has one distinct value per class of y (m,).
 
-    A match that some of `n_features` features may have by chance does not count.
+    A match does not count if one of `n_features` features may have it by chance.
 
     >>> y = np.array(["case", "control"] * 20)
     >>> is_code(np.where(y == "case", 5.0, 7.0), y, 100), is_code(np.arange(40.0), y, 100)
@@ -307,7 +316,7 @@ def is_code(x: Float, y: Array, n_features: int) -> bool:
 def is_binned(x: Float, y: Array, n_features: int) -> bool:
     """Whether a feature x (m,) divides the numbers y (m,) into a few groups by size.
 
-    A division that some of `n_features` features may have by chance does not count.
+    A division does not count if one of `n_features` features may have it by chance.
 
     >>> y = np.arange(60.0) * 7 % 60
     >>> is_binned(y // 20, y, 1000), is_binned((y > 30) * 1.0, y, 1000), is_binned(y % 3, y, 1000)
@@ -330,7 +339,7 @@ def is_binned(x: Float, y: Array, n_features: int) -> bool:
 def is_nearly_code(x: Float, y: Array, n_features: int) -> bool:
     """Whether a feature x (m,) has one value per class of y (m,), except for a few samples.
 
-    Agreement that some of `n_features` features may have by chance does not count.
+    Agreement does not count if one of `n_features` features may have it by chance.
 
     >>> y = np.arange(60) % 2
     >>> x = np.where(np.isin(np.arange(60), [3, 8]), 1 - y, y) * 2.0
@@ -358,7 +367,7 @@ def is_nearly_code(x: Float, y: Array, n_features: int) -> bool:
 def is_score(x: Float, y: Array, n_features: int) -> bool:
     """Whether the classes of y (m,) are intervals of a feature x (m,), separated by wide gaps.
 
-    A separation that some of `n_features` features may have by chance does not count.
+    A separation does not count if one of `n_features` features may have it by chance.
 
     >>> y = np.arange(40) % 2
     >>> noise = np.sin(np.arange(40.0))
@@ -399,9 +408,9 @@ def _row_numbers(read: _Features) -> Iterator[tuple[list[int], str]]:
         one = len(which) == 1
         verb, these = ("looks", "a feature") if one else ("look", "features")
         sentence = (
-            f"{called}, among the best features, {verb} like row numbers or dates: by name, or "
-            "because the values count the samples, or increase or decrease from each sample to the "
-            "next. "
+            f"{called}, among the best features, {verb} like row numbers or dates: by their name, "
+            "or because values are consecutive numbers, or increase or decrease from each sample "
+            "to the next.  "
         )
         yield which, f"{sentence}Such {these} may only encode the order of the samples."
 
@@ -419,7 +428,7 @@ def _capital(text: str) -> str:
 
 
 def _remedy(data: Any, option: Sequence[Any]) -> str:
-    """Advice on how to exclude features; `option` holds their names or positions."""
+    """Advice on how to exclude features; `option` contains their names or positions."""
     one = "it was" if len(option) == 1 else "they were"
     is_array = isinstance(data, np.ndarray | list | tuple)
     how = (

@@ -87,10 +87,11 @@ def select(
     data : path, URL, Dataset, DataArray or array
         As in `BAHSIC.fit`, or an open `AbstractSource`.
     target : str, list of str, array or None
-        Labels; or the name of the variable of `data` that holds them (for a DataFrame or a table, a
-        column, which is then not a feature), or several names; None with ``label_kernel="self"``.
-        With `per_target` also a mapping from names to labels. For censored times to an event, pass
-        a structured array with the event as a second field, or pass `event`.
+        Labels; or the name of the variable of `data` that contains them (for a DataFrame or a
+        table, a column, which is then not a feature), or several names; None with
+        ``label_kernel="self"``. With `per_target` also a mapping from names to labels. For censored
+        times to an event, pass a structured array with the event as a second field, or pass
+        `event`.
     method : str
         One of `METHODS`.
     n_features_to_select, **parameters
@@ -105,9 +106,9 @@ def select(
     permute_whole, permute_within, sample_weight
         As in `BAHSIC.fit`.
     per_target : bool
-        Rank features for each column of `target` separately, as a call for that column would, with
-        one reading of the data. Otherwise several columns are one target, for which features are
-        selected jointly.
+        Rank features for each column of `target` separately, in one reading of the data. The
+        results are the same as by one call per column. Otherwise several columns are one target,
+        for which features are selected jointly.
     per_class : bool
         Rank features for each class of the target against the rest, with one reading of the data:
         these features distinguish, for example, one cell type from all others.
@@ -148,7 +149,7 @@ def select(
     if event is not None and (per_class or per_target):
         raise InputError(
             "event= belongs to one target of censored times, but per_target= and per_class= rank "
-            "features for several. Call select once for each, with its own event=."
+            "features for several targets. Call select once for each target, with its own event=."
         )
     if per_class:
         if per_target:
@@ -187,7 +188,7 @@ def select_many(
 ) -> xr.Dataset:
     """Select features with each of several settings of a method, in one reading of the data.
 
-    The results are those of `select` with each setting.
+    Each result is the same as by `select` with this setting.
 
     Parameters
     ----------

@@ -7,16 +7,16 @@ from dhsic.selectors.base import Estimator
 class BAHSIC(Estimator, bahsic.BAHSIC):
     r"""Backward elimination with HSIC (Song et al. 2012, JMLR 13, Algorithm 1).
 
-    Starting from all features, each round removes the features whose removal reduces the dependence
-    between the remaining features and the labels least, until none is left. The feature removed
-    last is the best.
+    Starting from all features, each round removes the features that matter least: without them, the
+    dependence between the remaining features and the labels decreases least. Rounds continue until
+    no feature is left. The feature removed last is the best.
 
     Parameters
     ----------
     n_features_to_select : int, float, "auto" or None
         Number of features to select: a count, a fraction of all features, half of them (None), or
-        the number that cross-validation chooses (``"auto"``, see `BAHSICCV`). It only cuts the
-        ranking, which always covers all features.
+        the number that cross-validation chooses (``"auto"``, see `BAHSICCV`). The ranking itself
+        always contains all features.
     step : float or int
         Features removed per round: a fraction of the remaining features, or a count.
     kernel : {"gaussian", "linear", "polynomial", "laplace", "laplace-l1", "rational", \
@@ -36,10 +36,11 @@ class BAHSIC(Estimator, bahsic.BAHSIC):
     standardize : "auto", "presence" or bool
         Scale features to unit standard deviation; they are centred in any case. With ``"auto"``,
         dosages (data with only 0, 1, 2 and missing values) are not scaled, because rare variants
-        would dominate the kernel, and everything else is scaled by ``"presence"``: to unit standard
-        deviation, except that features of which more than half of the samples share one value, such
-        as 0, and a fraction q differs from it, are scaled to ``sqrt(4 q (1 - q))``. Rare words,
-        counts and categories therefore do not dominate either. The result records the scaling.
+        would dominate the kernel, and other data are scaled by ``"presence"``: to unit standard
+        deviation, with one exception. If more than half of the samples share one value of a
+        feature, such as 0, and a fraction q has other values, its standard deviation becomes
+        ``sqrt(4 q (1 - q))``. Rare words, counts and categories therefore do not dominate either.
+        The result records the scaling.
     rerank : "auto" or bool
         Re-rank the last 2,048 features (fewer for many samples) jointly by ridge regression (JMLR
         6.6 with one feature removed at a time, see `dhsic.algorithms.ridge`). Redundant features
@@ -54,8 +55,8 @@ class BAHSIC(Estimator, bahsic.BAHSIC):
         Give each of several matrices (`docs/omics.md`) the same share of the kernel matrix, so that
         a matrix of a million features does not displace one of a hundred. The features of a matrix
         are multiplied by a weight, so that all matrices have the same mean squared distance of
-        samples. This decides which features reach the joint re-ranking, which compares all of them
-        at unit standard deviation, and which is then always used.
+        samples. This decides which features reach the joint re-ranking. The re-ranking is then
+        always used, and compares all features at unit standard deviation.
     missing : {"mean", "error"}
         Replace missing values by the mean of their feature, or raise an error.
     stability : int
@@ -63,8 +64,8 @@ class BAHSIC(Estimator, bahsic.BAHSIC):
         halves that select a feature shows how reliable it is. Each half takes as long as a run over
         half of the samples.
     clump_r2 : float, optional
-        Squared correlation above which features count as redundant: only the best of them stays in
-        front, see `dhsic.selection.clumping`. Use 0.2 for variants in linkage.
+        Squared correlation above which features count as redundant. Only the best of redundant
+        features keeps its rank, see `dhsic.selection.clumping`. Use 0.2 for variants in linkage.
     interactions : {"auto", "best", "all"}, optional
         Also scan pairs of features for an effect on the labels beyond main effects (`dhsic.pairs`).
         Features of significant pairs (family-wise level 0.05) are placed before all features with
@@ -72,8 +73,8 @@ class BAHSIC(Estimator, bahsic.BAHSIC):
         pairs. ``"auto"`` scans all pairs if that takes less than about a minute of one core (76,000
         features of 400 samples, 46,000 of 1,000), and pairs of the 128 best features by several
         functions of each, which finds ring-shaped interactions; main effects of significant
-        features are regressed out in any shape. The choice depends on sizes alone. ``"auto"`` makes
-        no scan with groups, precomputed labels, ``rerank=False``, kernels without a width,
+        features, of any shape, are regressed out. The choice depends on sizes alone. ``"auto"``
+        makes no scan with groups, precomputed labels, ``rerank=False``, kernels without a width,
         `control`, or fewer than 100 samples. ``"best"`` scans pairs of the best features, for at
         most two minutes of one core, and regresses out linear main effects of the selected
         features. ``"all"`` does the same for all pairs, however long it takes. None makes no scan.
@@ -85,10 +86,10 @@ class BAHSIC(Estimator, bahsic.BAHSIC):
         the samples, such as 0.3, which is drawn at random within each class; or a mask, such as
         whole families or batches, over all samples or over those that are used.
     control : {"shadow"}, optional
-        Select among the features and permuted copies of them, and keep only the features discovered
-        at the false discovery rate `fdr`; see `dhsic.selection.shadows` for the guarantee, and
-        columns ``fdr`` and ``shadows_above`` of the result. There are ``1 / fdr + 1`` copies, and
-        the run time grows by about that factor.
+        Select among the features and permuted copies of them, and keep only features that are
+        discovered at the false discovery rate `fdr`; see `dhsic.selection.shadows` for the
+        guarantee, and columns ``fdr`` and ``shadows_above`` of the result. There are ``1 / fdr +
+        1`` copies, and the run time grows by about that factor.
     checkpoint : path or URL, optional
         Save the state here after every round; a run that finds a saved state continues from it. A
         missing folder is created if its parent exists. A URL of an object store, such as
@@ -102,8 +103,8 @@ class BAHSIC(Estimator, bahsic.BAHSIC):
     runtime : {"auto", "threads", "dask"} or runtime object
         Where tasks run; ``"auto"`` uses the active Dask client if there is one.
     memory_limit : int, optional
-        Largest memory estimate, in bytes, with which a run may start; by default the memory of the
-        machine.
+        Memory limit in bytes: a run with a larger memory estimate does not start. By default it is
+        the memory of the machine.
 
     Other Parameters
     ----------------
@@ -116,27 +117,29 @@ class BAHSIC(Estimator, bahsic.BAHSIC):
         expansion is used if a round takes seconds and there are at most 6,000 samples, and low rank
         otherwise, for kernels and labels that it supports. While more than 1,024 features remain,
         rounds with the Gaussian kernel may reuse scores of earlier rounds with a first-order
-        correction, and score exactly near the cut. Low rank and reused scores come with an estimate
-        of their cost, see `max_expected_loss`; ``round_engine`` in the result records the engine.
-        The choice depends on sizes alone, so it is the same on every machine.
+        correction, and score exactly near the cut. The loss by low rank and reused scores is
+        estimated, see `max_expected_loss`; ``round_engine`` in the result records the engine. The
+        choice depends on sizes alone, so it is the same on every machine.
     max_expected_loss : float
         Fraction of the selected features that low rank or reused scores may lose: 0.01 is one in a
-        hundred; 0 reuses no scores. A feature removed too early costs nothing if it would have been
-        removed soon anyway, so early rounds may be rough; if the estimated loss is larger, more of
-        the kernel matrix is computed. The result has the estimate as ``expected_lost``, which is
-        not a bound (see `dhsic.results`). It has no effect on exact rounds.
+        hundred; 0 reuses no scores. It does not matter if a feature is removed too early when it
+        would have been removed soon anyway, so early rounds may be less accurate. If the estimated
+        loss is larger, more of the kernel matrix is computed. The result has the estimate as
+        ``expected_lost``, which is not a bound (see `dhsic.results`). It has no effect on exact
+        rounds.
     stability_threshold : float
-        Fraction of halves, above 0.5, from which a feature counts as stable. The halves are then
-        complementary pairs, and the result bounds the expected number of falsely stable features:
-        by ``expected_false``, and by the tighter ``expected_false_concave`` if the fraction of
-        halves has an r-concave distribution (Shah and Samworth, 2013).
+        Minimum fraction of halves, above 0.5, that must select a stable feature. The halves are
+        then complementary pairs, and the result bounds the expected number of falsely stable
+        features: by ``expected_false``, and by the tighter ``expected_false_concave`` if the
+        fraction of halves has an r-concave distribution (Shah and Samworth, 2013).
     fdr : float
-        Fraction of false features allowed among those discovered, with `control`.
+        Allowed fraction of false features among the discovered features, with `control`.
     stages : list of str or Stage
         Additional stages of the run: objects of `dhsic.selection.stage.Stage`, or names of stages
         that were added to `dhsic.selection.stages.STAGES`.
     dtype : {"float32", "float64"}
-        Precision of the large matrix products; comparisons that it cannot decide use float64.
+        Precision of the large matrix products; if it is not enough for a comparison, float64 is
+        used.
     n_jobs : int, optional
         Number of threads in this process, -1 for all cores. The default is all cores, but 1 inside
         a joblib worker (``n_jobs=`` of `GridSearchCV`). The result is the same with any number.
@@ -168,10 +171,10 @@ class BAHSIC(Estimator, bahsic.BAHSIC):
 
 
 class LinearHSIC(BAHSIC, bahsic.LinearHSIC):
-    """Ranking by the linear kernel's HSIC, one pass over the data (JMLR 5.1.1).
+    """Ranking by HSIC with the linear kernel, in one pass over the data (JMLR 5.1.1).
 
-    ``score_j = x_j' W x_j``: backward and forward selection with the linear kernel agree and need
-    no loop. Parameters are those of `BAHSIC`.
+    The score of feature j is ``x_j' W x_j``. With the linear kernel, backward and forward selection
+    agree and need no loop. The parameters are the same as in `BAHSIC`.
 
     Examples
     --------

@@ -53,23 +53,23 @@ class Estimator(Transformer, Selector):
             `dhsic.open_source`.
         y : (m,) or (m, t) array, str or list of str
             Labels, one row per sample; (m, m) for ``label_kernel="precomputed"``; or the name of
-            the variable of X that holds them (for AnnData, the column of `obs`; for a DataFrame or
-            a table a column, which is then not a feature), or several names. If both y and X name
-            their samples, the names must be in the same order; rows of a frame with id columns
+            the variable of X that contains them (for AnnData, the column of `obs`; for a DataFrame
+            or a table a column, which is then not a feature), or several names. If both y and X
+            name their samples, the names must be in the same order; rows of a frame with id columns
             (FID, IID, sample, ...) are matched by these, which are not labels. Ordered categories
             are levels of an ordinal label, other categories and text are classes. With
             ``label_kernel="self"`` y is ignored and may be None: the data are their own labels, and
-            features are selected on which the other features depend. Times to an event that may be
-            censored: a structured array with a boolean field (the event was observed) and a
-            number, as in scikit-survival; or times, with `event`.
+            the selected features are those that the other features depend on. Times to an event
+            that may be censored: a structured array with a boolean field (the event was observed)
+            and a number, as in scikit-survival; or times, with `event`.
         covariates : (m, q) array, str or list of str, optional
-            Covariates, such as age, sex and principal components, whose linear effect is regressed
+            Covariates, such as age, sex and principal components. Their linear effect is regressed
             out of the labels. Real labels are replaced by the residuals of a regression on the
             covariates. Names of samples, id columns and names of variables work as in `y`; text is
             treated as groups.
         feature_groups : (d,) array or str, optional
             Group of each feature (the gene of a variant), or the name of the variable of X that
-            holds it: groups are removed or added as a whole, and `n_features_to_select` counts
+            contains it. Groups are removed or added as a whole, and `n_features_to_select` counts
             groups. Only `BAHSIC` and `FOHSIC` support groups, and score them by the definition.
         sample_dim : str or int, optional
             Name or axis of the samples, if it cannot be inferred from X.
@@ -78,12 +78,12 @@ class Estimator(Transformer, Selector):
         missing_code : int, sequence of int, None or "auto"
             Numbers that mean missing, as in `dhsic.open_source`.
         pass_only : bool
-            Exclude variants whose FILTER is not PASS, as in `dhsic.open_source`.
+            Exclude variants with a FILTER other than PASS, as in `dhsic.open_source`.
         filters : dhsic.Filters, optional
             Filters of samples and features. `y` has one row per sample of X, or names the samples
             that remain.
         by_position : bool
-            Match rows of `y` and `covariates` to X by their order, whatever their names.
+            Match rows of `y` and `covariates` to X by their order, even if they have names.
         event : (m,) array or str, optional
             For times to an event in y: 1 or True if the event was observed, 0 or False if the time
             is censored. If y is a name, event is a name too; if y is a frame, event names one of
@@ -93,19 +93,19 @@ class Estimator(Transformer, Selector):
             For times to an event: the time from which a sample was observed (left truncation), as
             `event`.
         permute_whole : (m,) array or str, optional
-            Block of each sample, such as its donor, if samples of a block have the same label:
-            p-values are those of exchanging the labels of whole blocks (`docs/donors.md`). An
-            array, a series, or the name of a variable of X. Applies to ``p_marginal`` and
-            ``q_marginal`` of `BAHSIC` and `FOHSIC`, and to `OnePass` with criterion "hsic"; the
-            ranking of `BAHSIC` and `FOHSIC` does not depend on it.
+            Block of each sample, such as its donor, if samples of a block have the same label. For
+            p-values, the labels of whole blocks are exchanged (`docs/donors.md`). An array, a
+            series, or the name of a variable of X. Applies to ``p_marginal`` and ``q_marginal`` of
+            `BAHSIC` and `FOHSIC`, and to `OnePass` with criterion "hsic"; the ranking of `BAHSIC`
+            and `FOHSIC` does not depend on it.
         permute_within : (m,) array or str, optional
             Block of each sample, such as its batch or matched pair: labels are exchanged only
-            within blocks. With both, whole blocks are exchanged within larger ones.
+            within blocks. With both options, whole blocks are exchanged within larger blocks.
         sample_weight : (m,) array or str, optional
             Weights of the samples (survey weights, inverse probability weights), or the name of the
-            variable of X that holds them, matched to X as covariates are. Samples with weight 0 are
-            excluded, and equal weights change nothing; other weights need `BAHSIC`, `FOHSIC`,
-            `LinearHSIC`, or `OnePass` with ``criterion="hsic"`` (`docs/weights.md`).
+            variable of X that contains them. They are matched to X like covariates. Samples with
+            weight 0 are excluded, and equal weights change nothing; other weights need `BAHSIC`,
+            `FOHSIC`, `LinearHSIC`, or `OnePass` with ``criterion="hsic"`` (`docs/weights.md`).
         **opening
             Other options of `dhsic.open_source`: `missing_chunks`, `ploidy_policy`,
             `storage_options`, `not_features`, `na`, `categories`, `intersect_samples`.

@@ -7,8 +7,8 @@ from dhsic.selectors.base import Estimator
 class CCM(Estimator, ccm.CCM):
     r"""Conditional covariance minimisation (Chen, Stern, Wainwright, Jordan; NIPS 2017).
 
-    Finds weights w from 0 to 1 of all features jointly, such that kernel ridge regression on the
-    weighted features leaves as little of the labels unexplained as possible,
+    Finds weights w from 0 to 1 of all features jointly, such that the unexplained part of the
+    labels in kernel ridge regression on the weighted features is as small as possible,
 
         ``minimise  tr Y' (G_w + n epsilon I)^{-1} Y,   0 <= w <= 1,   1'w <= n_features_to_select``
 
@@ -35,7 +35,7 @@ class CCM(Estimator, ccm.CCM):
     constraint : {"hard", "soft"}
         The budget as a constraint (eq. 17), or with the price `lambda_1` (eq. 18).
     inverse : {"exact", "none"}
-        The objective itself, or its relaxation of eq. 19 with weight `lambda_2`.
+        The objective itself, or its relaxation by eq. 19 with weight `lambda_2`.
     approximation : None or "random_features"
         The full kernel matrix, or `n_random_features` Fourier features (eq. 20), whose cost is
         linear in the samples.
@@ -44,8 +44,8 @@ class CCM(Estimator, ccm.CCM):
     lambda_1, lambda_2 : float
         Price of eq. 18 and weight of eq. 19.
     max_iterations, tol
-        Maximum number of steps; and norm of the projected gradient, relative to its first value, at
-        which descent stops.
+        Maximum number of steps; and norm of the projected gradient at which descent stops, relative
+        to its first value.
     random_state : int
         Seed of the random features.
     standardize, missing, checkpoint, progress, runtime, n_jobs, memory_limit, stability

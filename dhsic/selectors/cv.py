@@ -1,4 +1,4 @@
-"""BAHSICCV: a selector whose number of features is chosen by cross-validation."""
+"""BAHSICCV: a selector that chooses the number of features by cross-validation."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from dhsic.selectors.bahsic import BAHSIC
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class BAHSICCV(SelectorMixin, BaseEstimator, metaclass=RenamingMeta):  # type: ignore[misc]  # scikit-learn is untyped
-    """A selector whose number of features is chosen by cross-validation.
+    """Selector that chooses the number of features by cross-validation.
 
-    Features are ranked once in each fold, without the held-out samples; for every number n,
-    `estimator` is fitted to the best n features and scored on the held-out samples. Then features
-    are ranked on all samples.
+    In each fold, features are ranked once, without the held-out samples. For every number n,
+    `estimator` is fitted to the best n features and scored on the held-out samples. Finally,
+    features are ranked on all samples.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ class BAHSICCV(SelectorMixin, BaseEstimator, metaclass=RenamingMeta):  # type: i
         As in `cross_val_score`; by default the score of the estimator, accuracy or R squared;
         for ordinal labels and ``label_kernel="rank"`` Spearman's rank correlation.
     rule : {"one-standard-error", "best"}
-        The fewest features whose mean score is within one standard error of the best, or the best.
+        The smallest number of features with a mean score within one standard error of the best
+        score; or the number with the best score.
     n_jobs : int, optional
         Threads of rankings and fits; as in `BAHSIC` and `cross_val_score`.
     progress : optional
@@ -64,8 +65,9 @@ class BAHSICCV(SelectorMixin, BaseEstimator, metaclass=RenamingMeta):  # type: i
 
     Notes
     -----
-    Covariates are regressed out of the labels of each ranking, and `estimator` gets them as its
-    first columns, before the features: its score shows what features add to them.
+    Covariates are regressed out of the labels of each ranking. `estimator` gets the covariates as
+    its first columns, before the features, so its score shows the additional contribution of the
+    features.
 
     Examples
     --------
@@ -109,7 +111,7 @@ class BAHSICCV(SelectorMixin, BaseEstimator, metaclass=RenamingMeta):  # type: i
         Raises
         ------
         InputError, DataError, MemoryBudgetError
-            As in `BAHSIC.fit`; also for impossible folds, and scores that are not finite.
+            As in `BAHSIC.fit`; also if folds are impossible, or scores are not finite.
         """
         RULES("rule", self.rule)
         names = ("estimator", "n_features", "cv", "scoring", "rule", "n_jobs")
@@ -146,7 +148,7 @@ class BAHSICCV(SelectorMixin, BaseEstimator, metaclass=RenamingMeta):  # type: i
         return self.selector_.transform(X)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Put selected features back at their positions, as `BAHSIC.inverse_transform`."""
+        """Put selected features back at their positions, as in `BAHSIC.inverse_transform`."""
         check_is_fitted(self)
         return self.selector_.inverse_transform(X)
 

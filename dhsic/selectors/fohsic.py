@@ -7,17 +7,17 @@ from dhsic.selectors.base import Estimator
 class FOHSIC(Estimator, fohsic.FOHSIC):
     r"""Forward selection with HSIC (Song et al. 2012, JMLR 13, Algorithm 2).
 
-    Starting from no feature, each round adds the features with which the dependence between the
-    chosen features and the labels is largest. FOHSIC is cheaper than `BAHSIC` if few of many
-    features are selected, but does not find features that act only together (XOR), because the
-    first of them has no effect alone. Use it if features have effects of their own and redundant
+    Selection starts without features. Each round adds the features that lead to the largest
+    dependence between the chosen features and the labels. FOHSIC is cheaper than `BAHSIC` if few of
+    many features are selected, but does not find features that act only together (XOR), because
+    each of them has no effect alone. Use it if features have effects of their own and redundant
     features should be left out.
 
     Parameters
     ----------
     n_features_to_select : int, float or None
         Number of features to select: a count, a fraction of all, or half of them (None). The round
-        that reaches it ranks all remaining features by the same scores.
+        that reaches this number ranks all remaining features by the same scores.
     step : int or float
         Features added per round: a count, or a fraction of those not chosen yet (the paper's
         gamma).
@@ -30,9 +30,9 @@ class FOHSIC(Estimator, fohsic.FOHSIC):
     stability, checkpoint, progress, runtime, n_jobs, memory_limit
         As in `BAHSIC`.
     bandwidth : "dimension", "median", float or sequence of floats
-        As in `BAHSIC`, for one feature more than are chosen: ``1/(2(|S|+1))``. Before any is
-        chosen, the median is that of a normally distributed feature, and a grid is searched for the
-        largest HSIC of a single feature.
+        As in `BAHSIC`, for the chosen features and one more: ``1/(2(|S|+1))``. Before any feature
+        is chosen, the median is computed for a normally distributed feature, and a grid is searched
+        for the largest HSIC of a single feature.
     solver : {"auto", "exact", "lowrank", "direct"}
         How candidates are scored: by an expansion, with exact results; in linear time, with a
         low-rank K of the chosen features (gaussian kernel); or by the definition. ``"auto"`` is

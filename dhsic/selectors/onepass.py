@@ -7,7 +7,7 @@ from dhsic.selectors.base import Estimator
 class OnePass(Estimator, onepass.OnePass):
     r"""Ranking by a criterion of one feature at a time: the relatives of HSIC (JMLR section 6).
 
-    The data are read once, however many features there are. Features that act only together are not
+    The data are read only once, for any number of features. Features that act only together are not
     found. Use this method for a first look, as a comparison, or if one of its criteria is the
     standard of a field.
 
@@ -21,8 +21,8 @@ class OnePass(Estimator, onepass.OnePass):
         ``"kta"`` (6.4), ``"qmi"`` (eq. 30), ``"ridge"`` (eq. 29), and ``"hsic"``, the p-value of
         HSIC under independence (eq. 4 and 5); see `dhsic.criteria`.
     standardize : "auto" or bool
-        Scale features to unit standard deviation; ``"auto"`` does, except for the moderated t and B
-        statistics, whose prior compares the variances of features.
+        Scale features to unit standard deviation; ``"auto"`` does so, except for the moderated t
+        and B statistics, because their prior compares the variances of features.
     bandwidth : "auto", "multiscale", "dimension", "median" or float
         Width of the kernel on one feature (mmd, kta, qmi, hsic). ``"multiscale"``, for hsic only,
         combines ranks at six widths into one p-value. Otherwise sigma: 1/2 (``"dimension"``), the
@@ -39,9 +39,10 @@ class OnePass(Estimator, onepass.OnePass):
     proportion : float
         Fraction of the features that are assumed to differ (b).
     loco : bool
-        Leave one chromosome out (hsic only): each chromosome is tested against the residuals of
-        ridge regression of the labels on all others, as in REGENIE, with their variance along the
-        relatedness of each feature (`docs/relatedness.md`); needs (m, m) matrices.
+        Leave one chromosome out (hsic only): each chromosome is tested against residual labels,
+        from ridge regression on all other chromosomes, as in REGENIE. The variance of the statistic
+        takes relatedness into account for each feature (`docs/relatedness.md`). This needs (m, m)
+        matrices.
     missing, stability, checkpoint, progress, random_state, runtime, n_jobs, memory_limit
         As in `BAHSIC`.
 

@@ -7,11 +7,12 @@ from dhsic.selectors.base import Estimator
 class SVMRFE(Estimator, svmrfe.SVMRFE):
     r"""Recursive feature elimination with support vectors (Guyon et al. 2002; JMLR 6.8).
 
-    Each round trains a support vector machine on the remaining features, and removes those without
-    which its margin term ``1/2 alpha' (K o y y') alpha`` (eq. 31) decreases least for fixed alpha.
-    K is the kernel matrix, y (m,) the labels, -1 or 1, and alpha (m,) the dual coefficients. The
-    term is HSIC with a conformal kernel. Only samples close to the boundary between classes count.
-    Use this method as a comparison, or if the features are meant for a support vector machine.
+    Each round trains a support vector machine on the remaining features. It removes the features
+    that matter least for the margin term ``1/2 alpha' (K o y y') alpha`` (eq. 31): for fixed alpha,
+    the term decreases least without them. K is the kernel matrix, y (m,) the labels, -1 or 1, and
+    alpha (m,) the dual coefficients. The term is HSIC with a conformal kernel. Only samples close
+    to the boundary between classes count. Use this method as a comparison, or if the features are
+    meant for a support vector machine.
 
     Parameters
     ----------
@@ -28,9 +29,9 @@ class SVMRFE(Estimator, svmrfe.SVMRFE):
 
     Notes
     -----
-    Labels are classes. With more than two classes, one machine is trained per class against the
-    rest, and the margin terms are added. The machine is scikit-learn's `SVC` on the (m, m) kernel
-    matrix.
+    Labels are classes. With more than two classes, one machine is trained for each class against
+    the rest, and the margin terms are added. Machines are trained by scikit-learn's `SVC` on the
+    (m, m) kernel matrix.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Transformer interface of a fitted selector, and how it opens data."""
+"""Transformer interface of a fitted selector, including the opening of data."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return names
 
     def open_data(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
-        """Open X as a source; `options` are those of `dhsic.open_source`."""
+        """Open X as a source; `options` are the options of `dhsic.open_source`."""
         plain = sample_dim is None and not options["pass_only"] and not may_be_mixed(X, options)
         code = options["missing_code"]
         if plain and isinstance(code, str) and code == "auto" and _is_array_like(X):
@@ -149,7 +149,7 @@ class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return lazy_matrix(source)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Put selected features back at their positions among all features; the others are 0.
+        """Put selected features back at their positions among all features; other features are 0.
 
         Parameters
         ----------

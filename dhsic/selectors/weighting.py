@@ -10,8 +10,8 @@ class FeatureWeighting(Estimator, weighting.FeatureWeighting):
         ``maximise  HSIC(w) - penalty sum_j (1 - exp(-steepness w_j)),   w >= 0``
 
     (eq. 32 and 33) by the convex-concave procedure (ICML appendix 5): the price (`penalty`)
-    controls the number of nonzero weights. The papers found the ranking inferior to that of
-    backward elimination; use this method for sparse weights.
+    controls the number of nonzero weights. The papers found the ranking inferior to backward
+    elimination; use this method for sparse weights.
 
     Parameters
     ----------

@@ -63,8 +63,8 @@ def simulate_genotypes(
     n_samples, n_variants : int
         Size of the data. Memory is bounded by a few chunks for any number of variants.
     n_causal, n_pairs : int
-        Number of common variants with an additive effect, and of pairs of variants that act only
-        through their product. Every variant or pair explains the same fraction of the trait's
+        Number of common variants with an additive effect, and number of pairs of variants that act
+        only through their product. Every variant or pair explains the same fraction of the trait's
         variance.
     n_populations : int
         Number of populations of the samples; Fst is about 0.05.

@@ -1,14 +1,14 @@
 """Simulated genotypes with linkage and population structure, for any range of variants.
 
-Each population has `FOUNDERS` founder haplotypes. The alleles along a founder are a Gaussian AR(1)
-process with a threshold that gives the allele frequency of each variant. So neighbouring variants
+Each population has `FOUNDERS` founder haplotypes. The alleles along a founder come from a Gaussian
+AR(1) process; a threshold determines the allele frequency of each variant. So neighbouring variants
 are linked, and linkage decays with distance. Allele frequencies of the populations drift from a
 common ancestor (Balding and Nichols 1995). A haplotype of a sample copies one founder of its
 population over some distance, then another (Li and Stephens 2003).
 
 Variants are simulated in segments of 512, each with its own seed, and copied from founders in
-tracts of 32. So the genotypes of a variant depend only on the seed and on its index, not on the
-division of the variants into blocks. Linkage ends at the end of a segment, as at a strong
+tracts of 32. So the genotypes of a variant depend only on the seed and its index, and not on the
+blocks in which variants are written. Linkage ends at the end of a segment, as at a strong
 recombination hotspot.
 """
 
@@ -35,13 +35,13 @@ Calls = NDArray[np.int8]
 
 
 def generator(seed: int, *key: int) -> np.random.Generator:
-    """Return the random generator for one part of the simulation, which `key` identifies."""
+    """Return the random generator for the part of the simulation that `key` identifies."""
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=key)))
 
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """The m samples: their populations, and the fraction `missing` of their calls."""
+    """Simulated samples (m): their populations, and the fraction `missing` of their calls."""
 
     n_samples: int
     n_populations: int
@@ -78,7 +78,7 @@ class Haplotypes:
         self._founders, self._copied = np.empty((0, 0), np.int8), np.empty((0, 0), np.int16)
 
     def genotypes(self, start: int, stop: int, *, complete: bool = False) -> Calls:
-        """Alleles (c, m, 2) of c variants, start to stop, 0 or 1; -1 if missing.
+        """Alleles (c, m, 2) of the variants from start to stop: 0 or 1; -1 if missing.
 
         With `complete`, no calls are missing.
         """
@@ -99,7 +99,7 @@ class Haplotypes:
         return selected.reshape(stop - start, self.cohort.n_samples, 2)
 
     def dosage(self, start: int, stop: int, *, complete: bool = False) -> Calls:
-        """Dosages (c, m) of c variants, start to stop: 0, 1 or 2; -1 if missing.
+        """Dosages (c, m) of the variants from start to stop: 0, 1 or 2; -1 if missing.
 
         With `complete`, no calls are missing.
         """

@@ -2,8 +2,8 @@
 
 The trait is a standardised liability: the sum of additive effects of common variants, of products
 of pairs of common variants, and of noise. The marginal effects of both variants are regressed out
-of each product. So a method that tests one variant at a time, or only linear dependence, cannot
-find a pair.
+of each product. Therefore a method cannot find a pair if it tests one variant at a time, or only
+linear dependence.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMMON = 0.2  # causal variants have at least this minor allele frequency
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Truth:
-    """The causal variants of a simulated store: one array element per variant.
+    """Causal variants of a simulated store: one array element per variant.
 
     The fields are the columns of the truth table.
     """
@@ -54,7 +54,7 @@ def truth_path(store: str | Path) -> Path:
 
 
 def read_truth(path: str | Path) -> Truth:
-    """Read a table that `Truth.write` wrote, ``<store stem>.truth.tsv``."""
+    """Read the truth table ``<store stem>.truth.tsv``, which `Truth.write` wrote."""
     if not Path(path).is_file():
         raise InputError(f"There is no truth table at {path}; pass the .truth.tsv of a simulation.")
     text = dict.fromkeys(("variant_id", "contig", "kind"), str)
@@ -70,9 +70,9 @@ def read_truth(path: str | Path) -> Truth:
 
 @dataclass(frozen=True, slots=True)
 class TraitPlan:
-    """Parameters of the simulated trait: numbers of causal variants, and fractions of variance.
+    """Parameters of the simulated trait.
 
-    They are those of `simulate_genotypes`.
+    They are numbers of causal variants and fractions of variance, as in `simulate_genotypes`.
     """
 
     n_causal: int
@@ -98,7 +98,7 @@ class TraitPlan:
         return self.n_causal + 2 * self.n_pairs
 
     def check_room(self, n_variants: int) -> None:
-        """Reject a number of variants with which causal variants would be too close together."""
+        """Reject too few variants; causal variants would be too close together."""
         least = max(1, 8 * self.n_sites)
         if n_variants < least:
             raise InputError(
@@ -118,7 +118,7 @@ class Planted:
 
 
 def plant(cohort: Cohort, n_variants: int, plan: TraitPlan) -> Planted:
-    """Choose causal variants, common and far from each other, and simulate the liability."""
+    """Choose common causal variants that are far from each other, and simulate the liability."""
     rng = generator(cohort.seed, 3)
     site, dosage = _choose_sites(Haplotypes(cohort), n_variants, plan.n_sites, rng)
     order = rng.permutation(plan.n_sites)
