@@ -451,7 +451,7 @@ def test_dosages_that_are_not_read_are_said(part, tmp_path):
     path.with_suffix(".psam").write_text(f"#IID\tSEX\ttrait\n{rows}")
 
     hint = dhsic.open_source(path).hint
-    said = f"holds imputed dosages of {has.sum():,} of {d:,} variants, and calls are read"
+    said = f"contains imputed dosages of {has.sum():,} of {d:,} variants, but its calls are read"
     assert (said in hint) == bool(part)
     assert bool(hint) == bool(part)
     assert dhsic.open_source(path, variable="dosages").hint == ""

@@ -114,7 +114,7 @@ class Decoded:
         if self.name != "GT" or not self.has_dosages:
             return ""
         return (
-            f"{self.path} holds imputed dosages (DS), and genotype calls (GT) are read, which are "
+            f"{self.path} contains imputed dosages (DS), but calls (GT) are read, which are "
             "rounded. Pass variable='DS' to read the dosages."
         )
 
