@@ -108,7 +108,7 @@ def numbers_of(texts: Iterable[str], *, beside_numbers: bool = False) -> str:
 
 
 def begin_with_numbers(texts: Iterable[str]) -> bool:
-    """Whether all texts begin with a number, followed by a unit or mark.
+    """Whether all texts begin with a number that is followed by a unit or mark, such as mg or *.
 
     >>> begin_with_numbers(["6.65*", "0.3 mg"]), begin_with_numbers(["6.65", "a1"])
     (True, False)

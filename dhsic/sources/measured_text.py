@@ -1,8 +1,8 @@
 """Measurements that are text: durations, ranges, numbers with units, and numbers in quotes.
 
-Read as text, each value would be a class or group of its own, and the order of values would be
-lost. This module rejects such columns. Its errors contain an expression that converts the text to
-numbers.
+If they were used as text, each value would be a class or group of its own, and the order of values
+would be lost. This module rejects such columns. Its errors contain an expression that converts the
+text to numbers.
 """
 
 from __future__ import annotations

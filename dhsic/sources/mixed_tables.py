@@ -291,7 +291,7 @@ class _TextColumns:
         return None if text.lower() in NA or text in na_of(self.na, self.all_names[i]) else text
 
     def _of_text(self) -> set[int]:
-        """Return the columns whose first field that is not missing is text.
+        """Return the columns in which the first non-missing field is text.
 
         All other columns contain a number or a genotype call, and therefore have no levels.
         """

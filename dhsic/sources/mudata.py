@@ -37,7 +37,7 @@ def modalities_of(X: Any) -> dict[str, Any]:
     Raises
     ------
     DataError
-        The file is damaged, or the metadata of the store are.
+        The file or the metadata of the store are damaged.
     """
     if isinstance(X, zarr.Group):
         names = _in_group(X)

@@ -71,7 +71,7 @@ class NpySource(AbstractStored):
         return values.T
 
     def _run(self, file: Any, line: int, start: int, n: int) -> Array:
-        """Read n values from `start` of one row of the file, number `line`.
+        """Read n values of one row of the file (number `line`), beginning at `start`.
 
         A row of the file is a feature or a sample, depending on the layout.
         """
@@ -110,7 +110,7 @@ def open_npz(path: str, options: OpenOptions) -> AbstractSource:
     Raises
     ------
     InputError
-        The file contains no matrix, or several and `variable` does not select one.
+        The file contains no matrix, or it contains several and `variable` does not select one.
     """
     try:
         with zipfile.ZipFile(path) as archive:

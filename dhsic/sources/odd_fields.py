@@ -124,7 +124,7 @@ class OddFields:
 
     @property
     def markers(self) -> list[str]:
-        """Texts that may mean missing values; none if many fields are text, or name classes."""
+        """Texts that may mean missing values; empty if text is frequent or names classes."""
         texts = [text for text in self.places if not _is_number(text)]
         are_markers = self.are_few and len(texts) <= MOST_NAMED
         are_markers &= CALLS.keys().isdisjoint(texts)

@@ -159,7 +159,7 @@ UNREAD = tuple(suffix for suffixes, *_ in FOREIGN for suffix in suffixes)
 
 
 def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Return the opener of a path or URL by its suffix, or of a local file by its content.
+    """Choose the function that opens a path or URL, by the suffix or by a local file's content.
 
     The result is None for Zarr, for VCF, which is decoded to Zarr, and for data in memory.
     """
@@ -174,7 +174,10 @@ def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
 
 
 def _opener_by_content(name: str) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Return the opener of a local file or folder by its content; None if unknown, or for Zarr."""
+    """Choose the function that opens a local file or folder, by its content.
+
+    The result is None if the content is unknown, and for Zarr.
+    """
     if "://" in name and not name.startswith("file://"):
         return None
     path = Path(on_disk(name))
@@ -188,7 +191,7 @@ def _opener_by_content(name: str) -> Callable[[str, OpenOptions], AbstractSource
 
 
 def _opener_by_beginning(path: Path) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Return the opener of a file that is recognised by its first bytes; None if unknown."""
+    """Choose the function that opens a file, by its first bytes; None if these are unknown."""
     ends = path.name.lower().endswith
     if not ends(UNREAD):
         by_mark = {HDF5: open_hdf5, NUMPY: open_npy}
@@ -247,8 +250,8 @@ def open_source(
         Parquet); or ``.npy`` or ``.npz``. Text files with an unknown suffix are read as tables.
         Several files with the same samples are one matrix, such as one file per chromosome: a list
         of any of these, a pattern (``"chr*.bed"``), or a text file of paths (``"@files.txt"``).
-        Features are in the order of chromosomes and positions if all files state them, otherwise of
-        the numbers in the file names. Samples are matched by name.
+        Features are ordered by chromosome and position if all files state them, otherwise by the
+        numbers in the file names. Samples are matched by name.
     variable : str, optional
         Name of the matrix in a Dataset or group. By default ``call_genotype``, otherwise
         ``call_dosage``, otherwise the only variable with two dimensions. For AnnData the default
@@ -287,11 +290,11 @@ def open_source(
         Text that means a missing value in a text table, such as ``["?", "n.d."]``, in addition to
         an empty field, ".", NA, NaN and null. ``"bmi=0"`` applies only to the column ``bmi``.
     categories : sequence of str, optional
-        Read columns of text in a DataFrame or text table as categorical features, and the columns
-        with these names too, although they contain numbers (see `AbstractSource.levels`). The
-        default refuses text.
+        Read text columns of a DataFrame or text table as categorical features. Columns with these
+        names become categorical, too, even if they contain numbers (see `AbstractSource.levels`).
+        By default, text raises an error.
     intersect_samples : bool
-        For several files: use only the samples that all files have, if their samples differ. The
+        For several files with different samples: use only the samples that all files have. Their
         number is reported. By default, different samples raise an error.
 
     Returns
@@ -408,7 +411,7 @@ def _open_parts(
 def _passing_parts(source: JoinedSource, passing_of: Mapping[int, SubsetSource]) -> AbstractSource:
     """Return a view of a joined source that contains only variants with FILTER PASS.
 
-    `passing_of` contains, by the ``id()`` of a part's source, the view of its variants with PASS.
+    `passing_of` maps the ``id()`` of the source of each part to the view of its variants with PASS.
     """
     if not passing_of:
         return source
@@ -437,7 +440,7 @@ def _with_categories(
     opener: Callable[[str, OpenOptions], AbstractSource] | None,
     categories: Sequence[str] | None,
 ) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Return the opener to use if `categories` is set; refuse the option for other data."""
+    """Return the function that opens X with `categories`; refuse the option for other data."""
     if not (is_frame(X) or opener is open_table):
         refuse_categories(categories)
     is_mixed = categories is not None and opener is open_table
@@ -500,7 +503,13 @@ def on_disk(path: str | PathLike[str], copy: Copy | None = None) -> str:
 
 
 def _codes_of(missing_code: Any) -> tuple[float, ...]:
-    """Return several missing codes, or one that is not an integer; () for other values."""
+    """Return the codes as a tuple if `missing_code` is a sequence or a float; otherwise ().
+
+    Raises
+    ------
+    InputError
+        The value is not valid.
+    """
     numbers = int | float | np.integer | np.floating
     if missing_code is None or isinstance(missing_code, str | int | np.integer):
         is_known = missing_code in (None, "auto") or not isinstance(missing_code, str | bool)

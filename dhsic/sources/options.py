@@ -145,9 +145,9 @@ class OpenOptions:
             )
 
     def check_dim(self, axis: int, name: object, what: str, otherwise: str = "") -> None:
-        """Raise InputError if `sample_dim` is not the sample axis: its number or its name.
+        """Raise InputError if `sample_dim` is neither the number nor the name of the sample axis.
 
-        `axis` and `name` are the number and name of the sample axis. `otherwise` is additional
+        `axis` is this number, and `name` this name. `otherwise` is additional
         advice for data with samples along the other axis.
         """
         if self.sample_dim not in (None, axis, axis - 2, name):

@@ -134,7 +134,7 @@ class Packing:
 
     @property
     def is_scaled(self) -> bool:
-        """Whether decoded numbers that are not missing differ from the stored ones."""
+        """Whether decoding changes the numbers that are not missing."""
         return self.scale is not None or self.offset is not None
 
     def decoded(self, values: Array, *, in_place: bool = False) -> Array:

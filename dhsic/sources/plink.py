@@ -444,7 +444,7 @@ def _check_bed(files: Fileset, m: int, d: int) -> None:
 
 
 class PgenSource(AbstractPlinkSource):
-    """Source of dosages in a .pgen file: of calls (int8) or imputed (float32).
+    """Source of dosages in a .pgen file, from calls (int8) or imputed (float32).
 
     A dosage counts all alleles except REF.
     """

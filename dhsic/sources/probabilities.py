@@ -93,7 +93,8 @@ class Records:
         Raises
         ------
         ValueError
-            A record is not valid. The message, such as "has too few bytes", lacks a subject.
+            A record is not valid. The message is a predicate, such as "has too few bytes", to which
+            the caller adds the subject.
         """
         ploidies = self.ploidies
         if (ploidies == DIPLOID).all():
@@ -127,9 +128,9 @@ class Records:
         return dosages
 
     def _from_copies(self, ploidy: int, copies: Array) -> Float:
-        """Return the dosages of the other alleles.
+        """Convert expected copies of the first allele to dosages of the other alleles.
 
-        `copies` are the expected copies of the first allele, times ``2**bits - 1``.
+        `copies` are the expected copies times ``2**bits - 1``.
         """
         unit = copies.dtype.type(2**self.bits - 1)
         dosages: Float = (ploidy * unit - copies) / unit

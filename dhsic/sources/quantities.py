@@ -1,9 +1,10 @@
 """Quantities written as text in several forms: with accounting signs, multiples, units or flags.
 
 "(12.3)" and "12.3-" are negative in accounting, "1.2M" is 1,200,000, 5'4" has two units, "5 d" is
-more than "108 h", "12.3 H" has a laboratory flag, and 44197 is a date in Excel. Read as text, every
-value would be a class of its own. Without its mark, it would be a wrong number. This module rejects
-such columns. If the units are known, its errors contain an expression that converts the text.
+more than "108 h", "12.3 H" has a laboratory flag, and 44197 is a date in Excel. If they were used
+as text, every value would be a class of its own; without the mark, it would be a wrong number. This
+module rejects such columns. If the units are known, its errors contain an expression that converts
+the text.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ class RisingFeatures:
 def is_unlikely(n: int, n_features: int, span: float) -> bool:
     """Whether it is unlikely that any of `n_features` features increases over n values by chance.
 
-    `span` is the total increase. If it is n - 1, the whole numbers are consecutive, and the limit
-    of the probability is higher.
+    `span` is the total increase. If it is n - 1, the whole numbers are consecutive, and a larger
+    probability still counts as unlikely.
 
     >>> is_unlikely(8, 5, 7), is_unlikely(8, 5, 70), is_unlikely(12, 5, 70)
     (True, False, True)
@@ -92,7 +92,7 @@ def counting_columns(values: Values, shape: tuple[int, int], most: int | None = 
     values : callable
         Function that returns the values of a table (n, d) at given rows and columns.
     shape : tuple of int
-        n and d.
+        Number of rows n, and number of columns d.
     most : int, optional
         Maximum number of columns that number the rows. By default one column in twenty.
 

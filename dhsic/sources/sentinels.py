@@ -103,10 +103,11 @@ MOST_NAMED, MOST_LISTED = 3, 10
 class Sentinels(NamedTuple):
     """Possible codes for missing values in each of c features; all fields have shape (c,).
 
-    `codes` contains bits: bit k means that ``CODES[k]`` occurs in the feature. `n` is the number of
-    values that equal one of these codes, and `nearest` the closest other value. All three are 0
-    without codes. `ends` are records of an extreme value of each feature, which may be a code if
-    many features share it (`dhsic.sources.shared_codes.ENDS`).
+    `codes` contains bits. Bit k means that ``CODES[k]`` occurs in the feature; higher bits (`ZERO`,
+    `LONE`) mark other kinds of codes. `n` is the number of values that equal one of the codes, and
+    `nearest` the closest other value. All three are 0 without codes. `ends` are records of an
+    extreme value of each feature, which may be a code if many features share it
+    (`dhsic.sources.shared_codes.ENDS`).
     """
 
     codes: Index
@@ -277,7 +278,7 @@ def _with_zeros_apart(raw: Array, at: Index) -> Index:
 
 
 def is_apart(code: float, scale: Array) -> bool:
-    """Whether a number is farther outside sorted distinct values than their typical gaps.
+    """Whether a number is outside the range of sorted distinct values, farther than their gaps.
 
     >>> is_apart(0, np.arange(90.0, 200)), is_apart(0, np.arange(1.0, 200))
     (True, False)

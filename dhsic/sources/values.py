@@ -427,7 +427,7 @@ class BlockKinds(ValueKind):
 
 
 def recoded(source: AbstractSource, values: ValueKind) -> AbstractSource:
-    """Return a view of the source in which codes are missing; the source itself without codes.
+    """Return a view of the source in which codes are missing; without codes, the source itself.
 
     In dosages, all codes become -1, the missing code of the packed format. In several matrices, a
     code is missing only in the matrices where it is a code, and all values become floats.
@@ -444,8 +444,8 @@ def recoded(source: AbstractSource, values: ValueKind) -> AbstractSource:
 class Alleles:
     """Allele counts of c features: sums over their samples, (c,) each.
 
-    Only after all values have been inspected is it known which codes mean missing calls. Values
-    that equal a possible code are therefore counted separately in the same pass.
+    All values must be inspected before it is known which codes mean missing calls. In the same
+    pass, values that equal a possible code are therefore counted separately.
 
     Attributes
     ----------

@@ -189,7 +189,7 @@ def _folder(pid: int) -> TemporaryDirectory[str]:  # noqa: ARG001  # each proces
 
 
 def decoded_store(path: str) -> DecodedStore:
-    """Return the store of a VCF that this process decoded last; decode the VCF if there is none."""
+    """Return the store that this process last decoded from a VCF; if none, decode the VCF."""
     place = Path(path).absolute()
     found = _decoded.get((os.getpid(), str(place), ""))
     is_same = found is not None and place.is_file() and found.stamp == stamp_of(place)
@@ -349,7 +349,7 @@ class Columns:
 
 
 class Writer:
-    """Writer of one field of a VCF as VCF Zarr, which proceeds in parts of the variants."""
+    """Writer that converts one field of a VCF to VCF Zarr, some variants at a time."""
 
     def __init__(self, path: Path, name: str, folder: Path) -> None:
         self.path, self.name, self.folder = path, name, folder

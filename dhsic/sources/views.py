@@ -35,7 +35,7 @@ MOST_NAMED = 3
 
 
 class AbstractView(AbstractSource):
-    """View of another source, `base`: methods that are not overridden call those of `base`."""
+    """View of another source, `base`, which executes all methods that are not overridden."""
 
     def __init__(self, base: AbstractSource) -> None:
         self.base = base

@@ -1,4 +1,4 @@
-"""Features with extreme outliers, after whose scaling all other values are nearly equal.
+"""Features with extreme outliers: scaling makes all their other values nearly equal.
 
 Rank tests sort centred values. If one value of a feature is 1e20, the mean is about 1e18, and
 subtracting the mean loses the differences between all other values to rounding. Such features are
@@ -33,7 +33,7 @@ MOST_NAMED = 3
 
 
 def with_order(Z: Float, raw: Array, mask: Mask | None, scaling: Any) -> Float:
-    """Replace features that lose the order of their values by scaling with their scaled ranks.
+    """Use scaled ranks for features that lose the order of their values by scaling.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def _without_resolution(raw: Array, scaling: Any) -> Index:
 
 
 def warn_of_spikes(scaling: Any, n_samples: int, names_of: Callable[[], Array | None]) -> None:
-    """Warn of features with outliers after whose scaling all other values are nearly equal.
+    """Warn of features with outliers so extreme that scaling makes other values nearly equal.
 
     Parameters
     ----------
