@@ -104,6 +104,7 @@ def convert(
     memory_limit : int, optional
         Memory limit of this process in bytes; by default 1 GB, or more if chunks need it.
     zarr_format : {2, 3}
+        Version of the Zarr format.
     overwrite : bool
         Replace an existing Zarr store.
     on_part : callable, optional
@@ -122,7 +123,7 @@ def convert(
     MemoryBudgetError
         Chunks of X, or chunks of the new store, do not fit into `memory_limit`.
     DataError
-        A chunk of X is damaged, or the stored values differ from those that were written.
+        A chunk of X is damaged, or the stored values differ from the written values.
 
     Examples
     --------

@@ -166,7 +166,7 @@ class Blocks:
             shown = ", ".join(map(str, names[:NAMED])) + ", ..." * (names.size > NAMED)
             raise InputError(
                 f"Labels differ within {names.size:,} of {self.n_units:,} blocks of permute_whole= "
-                f"({shown}), so they cannot be exchanged between blocks as wholes. If labels may "
+                f"({shown}), so labels of whole blocks cannot be exchanged. If labels may "
                 "be exchanged within these blocks, pass them as permute_within=; otherwise leave "
                 "permute_whole= out and pass the blocks as a covariate."
             )

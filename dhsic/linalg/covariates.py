@@ -13,7 +13,7 @@ from dhsic.validation import as_numbers
 ROUNDING = 1e-12
 #: Labels that are constant or fully explained by covariates.
 NOTHING_LEFT = (
-    "Nothing is left of the labels once their mean and the covariates are taken out: the labels "
+    "Nothing is left of the labels after their mean and the covariates are removed: the labels "
     "are constant, or the covariates determine them. Pass labels that vary, or leave out the "
     "covariate that determines them."
 )
@@ -47,7 +47,8 @@ def covariate_basis(covariates: Array | None, m: int) -> Float:
     Q = Q[:, singular > 1e-10 * singular[0]]
     if Q.shape[1] >= m - 1:
         raise InputError(
-            f"{Q.shape[1] - 1} independent covariates leave nothing of {m} samples; pass fewer."
+            f"{Q.shape[1] - 1} independent covariates leave no degrees of freedom for {m} samples; "
+            "pass fewer."
         )
     return np.asarray(Q)
 

@@ -40,8 +40,8 @@ def weighted_ranks(x: Array, p: Float, tie: float = 0.0) -> tuple[Float, Index]:
 def weighted_basis(covariates: Array | None, p: Float) -> Float:
     """Compute an orthonormal basis (m, q + 1) of ``sqrt(p) [1, C]``.
 
-    p (m,) are weights, and C (m, q) are covariates. InputError is raised for the same covariates as
-    in `covariate_basis`.
+    p (m,) are weights, and C (m, q) are covariates. Raises InputError for the same reasons as
+    `covariate_basis`.
     """
     root = np.sqrt(p)[:, None]
     if covariates is None:

@@ -170,9 +170,9 @@ class LandmarkStats:
 
 @dataclass(frozen=True, slots=True)
 class BaseRows:
-    """Rows of a base matrix at landmarks that are samples.
+    """Rows of a base matrix, which is a term of the kernel's expansion, at landmarks.
 
-    `key` is the number of the base matrix, or None for K itself.
+    The landmarks are samples. `key` is the number of the base matrix, or None for K itself.
     """
 
     kernel: AbstractKernel
@@ -220,7 +220,10 @@ class BaseRows:
 
 
 class AbstractFactorizer(ABC):
-    """Method, with its parameters, for the factorization of base matrices of a kernel."""
+    """Method and parameters for the factorization of a kernel's base matrices.
+
+    Base matrices are the terms of the kernel's expansion.
+    """
 
     name: ClassVar[str]
 

@@ -25,10 +25,10 @@ DEPENDENT = 1e-10
 
 
 def gram(known: Slice, asked: FittedRound, each: Each = map) -> tuple[Slice, Sums]:
-    """Compute the part of a slice in the Gram matrix ``Z'Z`` of every base matrix.
+    """Compute the part of a slice of samples in the Gram matrix ``Z'Z`` of every base matrix.
 
-    Rows of Z are Kronecker products of rows of two factors: the directions of W and the directions
-    of K. The slice is returned unchanged, together with the Gram matrices.
+    Row i of Z is the Kronecker product of rows i of two low-rank factors, of the weights W and of
+    the base matrix. The slice is returned unchanged, together with the Gram matrices.
     """
 
     def of(strip: Slice) -> tuple[None, Sums]:
@@ -44,11 +44,11 @@ def gram(known: Slice, asked: FittedRound, each: Each = map) -> tuple[Slice, Sum
 def leading(
     asked: FittedRound, sums: Sums, W: LowRankSymmetric, tolerance: float, most: int | None = None
 ) -> tuple[dict[int, Float], dict[int, Float]]:
-    """Compute the leading directions ``P = Z mix`` and eigenvalues T of A for every base matrix.
+    """Compute the leading directions ``P = Z mix`` and eigenvalues T of ``A = W o K``.
 
-    Then ``A ~ P diag(T) P'``. Returns `mix` and T, by number of the base matrix. Z is the matrix of
-    `gram`, and `sums` is the result of `gram`, added up over slices. The relative error of A is at
-    most `tolerance`, unless P would need more than `most` columns.
+    Then ``A ~ P diag(T) P'``. Returns `mix` and T for every base matrix K, by its number. Z is the
+    matrix of `gram`, and `sums` is the result of `gram`, added up over slices. The relative error
+    of A is at most `tolerance`, unless P would need more than `most` columns.
     """
     mix, T = {}, {}
     for base in asked.asked.bases:
@@ -59,7 +59,9 @@ def leading(
 
 
 def core_along(asked: FittedRound, sums: Sums, W: LowRankSymmetric, base: int) -> Float:
-    """Compute ``P' A P``, (k, k), for one base matrix and the directions P that slices store.
+    """Compute ``P' A P``, (k, k), of ``A = W o K`` for the k directions P that slices store.
+
+    K is the base matrix with the number `base`.
 
     `sums` is the result of `dhsic.lowrank.slices.factor`, added up over slices.
     """
@@ -104,7 +106,7 @@ class Along:
         return replace(self, ends=ends, weights=check_rows.W.F @ check_rows.W.core)
 
     def functional(self, base: int, known: Slice) -> Float:
-        """Compute the coefficients f (s,) of even powers of a feature at the samples of a slice.
+        """Compute the coefficients f (s,) of even powers of a feature at the s samples of a slice.
 
         ``f' x^p`` is the part of the gain of a feature x that products along the directions do not
         include (see `dhsic.passes.projection`). `base` is the number of the base matrix.
@@ -119,8 +121,9 @@ class Along:
     def missed(self, base: int, known: Slice) -> tuple[Float, Float]:
         """Compute the residual (n, s) and the row sums (n,) of A at the n check rows.
 
-        Both are restricted to the s samples of a slice. The residual is A minus its low-rank form
-        ``P core P'``, and is 0 on the diagonal. `base` is the number of the base matrix.
+        Check rows are landmarks that the low-rank form does not use. Both results are restricted to
+        the s samples of a slice. The residual is A minus its low-rank form ``P core P'``, and is 0
+        on the diagonal. `base` is the number of the base matrix.
         """
         round_ = self.fitted.asked
         A = round_.checks(base, known)
@@ -133,7 +136,7 @@ class Along:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lead:
-    """Request to slices to compute the directions ``P = Z mix`` of A, and functionals B.
+    """Request to compute directions ``P = Z mix`` of ``A = W o K``, and functionals B, in slices.
 
     Z is the matrix of `gram`. In later rounds, linear combinations of the functionals approximate
     the coefficients of even powers. The columns of B are the coefficients of the present round, a
@@ -147,7 +150,7 @@ class Lead:
 
 
 def lead(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, Sums]:
-    """Compute leading directions P (n, k) of A and functionals B (n, b) at n samples of a slice.
+    """Compute directions P (n, k) of ``A = W o K`` and functionals B (n, b) for n samples.
 
     `Lead` describes both; there is one P and one B per base matrix. Returns the slice with P and B,
     and its part of the sums ``B'B``, (b, b).
@@ -226,12 +229,12 @@ def lead_and_weigh(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, 
 
 
 def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]) -> Float:
-    """Compute the contribution of each check row to the errors of gains, (n, c).
+    """Compute the contribution of each check row to the errors of the gains of features, (n, c).
 
-    The c features are a sample. The contributions are t_ij in `dhsic.engines.certificate`, to first
-    order in sigma. `sums` is the result of `weigh`, added up over slices. `lost` (n,), by number of
-    the base matrix, is the difference between the true row sums of A at the check rows and the row
-    sums that the scores use.
+    Only c sampled features are included. The contributions are t_ij in `dhsic.engines.certificate`,
+    to first order in sigma. `sums` is the result of `weigh`, added up over slices. `lost` (n,), by
+    number of the base matrix, is the difference between the true row sums of A at the check rows
+    and the row sums that the scores use.
     """
     fitted, check = asked.fitted, asked.fitted.asked.check
     kernel = fitted.asked.kernel
@@ -253,7 +256,7 @@ def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldForms:
-    """Quadratic forms of a low-rank A, from stored directions, row sums and the diagonal.
+    """Quadratic forms of a low-rank ``A = W o K``, from stored directions, row sums and diagonal.
 
     For each base matrix in `basis`, the coefficients of even powers are replaced by their
     projection on the functionals ``B T`` (see `Lead`).
@@ -334,7 +337,7 @@ def projected_on(known: Slice, basis: Mapping[int, Float]) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """State of a low-rank round: A along stored directions, and sums over all slices.
+    """State of a low-rank round: ``A = W o K`` along stored directions, and sums over slices.
 
     Attributes
     ----------

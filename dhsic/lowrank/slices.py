@@ -189,7 +189,7 @@ def rows_of(W: LowRankSymmetric, which: slice | Index) -> LowRankSymmetric:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlicedRound:
-    """Description of a round, which is sent to all slices.
+    """Description of a selection round, which is sent to all slices of the samples.
 
     Attributes
     ----------
@@ -239,7 +239,7 @@ class SlicedRound:
         return known.places(self.rows[which])
 
     def checks(self, base: int, known: Slice) -> Float:
-        """Compute the check rows of a base matrix, (n, s), with 0 on the matrix diagonal."""
+        """Compute the n check rows of a base matrix at s samples, (n, s), with diagonal 0."""
         C = self.at(base, self.check, known)
         C[self.itself(self.check, known)] = 0.0
         return C
@@ -300,7 +300,7 @@ def _extended(asked: SlicedRound, key: int, known: Slice) -> Float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """Choice of the directions of K that a round uses.
+    """Choice of the low-rank directions of K that a round uses.
 
     `kept` (r,) contains their columns, and `weights` (r,) their weights w. `between` (q, r) is
     ``M U'F diag(w)``.
@@ -313,7 +313,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedRound:
-    """Description of a round together with the directions chosen for each base matrix.
+    """Description of a selection round, with the directions chosen for each base matrix.
 
     Attributes
     ----------

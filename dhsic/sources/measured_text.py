@@ -73,8 +73,8 @@ def refuse_measured(column: WrittenColumn, text: Array, group: str, remedy: str 
     if change:
         raise InputError(
             f"Values of {column.called} are {kind} ({shown}): {len(distinct)} different values, so "
-            f"each would be its own {group}. As {unit}: {column.rewritten(change)}. If they are "
-            f"names, {remedy}."
+            f"each would be its own {group}. To use them as {unit}: {column.rewritten(change)}. If "
+            f"they are names, {remedy}."
         )
 
 

@@ -92,6 +92,6 @@ def refuse_mudata(group: zarr.Group) -> None:
         )
     listed = " ".join(f"{place}/{GROUP}/{name}" for name in names)
     raise InputError(
-        f"{place} is MuData, which contains several matrices. In an archive, at a URL or beside "
-        f"other data, pass each of them: {listed} (unpack a zip file first)."
+        f"{place} is MuData, which contains several matrices. If it is in an archive, at a URL or "
+        f"beside other data, pass each matrix: {listed} (unpack a zip file first)."
     )

@@ -159,9 +159,8 @@ def _there(paths: tuple[str, ...]) -> Path:
 def lacking(paths: tuple[str, ...]) -> InputError:
     """Return the error for a missing PLINK file; it may have any of the names `paths`."""
     return InputError(
-        f"{' or '.join(paths)} does not exist, but genotypes of that name need it. PLINK files "
-        "come in sets of three in one folder (.bed, .bim and .fam; .pgen, .pvar and .psam). "
-        "Check the path, or copy the file there."
+        f"{' or '.join(paths)} does not exist. PLINK files come in sets of three in one folder "
+        "(.bed, .bim and .fam; .pgen, .pvar and .psam). Check the path, or copy the file there."
     )
 
 
@@ -401,8 +400,8 @@ class BedSource(AbstractPlinkSource):
             raw = np.frombuffer(file.read(n_bytes), dtype=np.uint8)
         if raw.size < n_bytes:
             raise DataError(
-                f"{self.files.calls} now ends before variant {block.stop}, but did not when it "
-                "was opened. It is being written, or lost its end. Restore it, then resume or "
+                f"{self.files.calls} now ends before variant {block.stop}: it became shorter since "
+                "it was opened. It may be being written, or damaged. Restore it, then resume or "
                 "start again."
             )
         calls = FOUR[raw.reshape(-1, stride)[run_of(local)]].view(np.int8)[:, : self.n_samples]

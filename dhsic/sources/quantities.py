@@ -137,7 +137,7 @@ def refuse_quantities(column: WrittenColumn, text: Array, group: str, remedy: st
         return
     shown = abbreviate(map(repr, examples(distinct)), 4)
     how = (
-        f"As {found.unit}: {column.rewritten(found.change)}."
+        f"To use them as {found.unit}: {column.rewritten(found.change)}."
         if found.change
         else "Write all of them as numbers of one unit, without units and flags."
     )

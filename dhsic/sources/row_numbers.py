@@ -206,8 +206,8 @@ def repeated_rows(path: str, names: object, values: Array) -> str:
         return ""
     return (
         f"{len(twice):,} rows of {path} repeat the name and all values of another row "
-        f"({abbreviate(map(repr, twice), 3)}), so these samples count twice. Remove all but one "
-        "of each."
+        f"({abbreviate(map(repr, twice), 3)}), so these samples are counted twice. Keep only one "
+        "row of each."
     )
 
 

@@ -339,7 +339,7 @@ def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
     )
     raise DataError(
         f"{int(found.n[at].sum()):,} values of {at.size:,} feature{'s' * (at.size > 1)} are "
-        f"{listed}, which many programs write for missing values, and all other values of the "
+        f"{listed}, which many programs write for missing values. All other values of the "
         f"feature{'s' * (at.size > 1)} are far from them ({examples}{more}). {beside_values}If "
         f"they are missing, pass missing_code={option}. If they are real values, pass "
         "missing_code=None."

@@ -210,8 +210,8 @@ def about_ticks(names: Sequence[str]) -> str:
     if not names:
         return ""
     return (
-        f"Empty fields of {abbreviate(map(repr, names), 3)} are written as 0, as for check boxes; "
-        f"if they mean unknown, exclude {'this column' if len(names) == 1 else 'these columns'}."
+        f"Empty fields of {abbreviate(map(repr, names), 3)} are written as 0, as for check boxes. "
+        f"If they mean unknown, exclude {'this column' if len(names) == 1 else 'these columns'}."
     )
 
 

@@ -427,8 +427,8 @@ def passing(source: AbstractSource, data: Any, missing_chunks: MissingChunks) ->
     filters = FilterColumn.of(data, source.n_features, missing_chunks)
     if filters is None:
         raise InputError(
-            f"The data have no {FILTER} with {FILTER_IDS}, as VCF Zarr has, so it is not known "
-            "which features pass. Leave out pass_only=True."
+            f"The data do not contain {FILTER} and {FILTER_IDS} of VCF Zarr, so it is not known "
+            "which features pass the filters. Leave out pass_only=True."
         )
     if not filters.passed.any():
         raise InputError(

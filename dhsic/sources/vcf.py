@@ -153,9 +153,10 @@ class Decoded:
                 if error.errno != errno.ENOSPC:
                     raise
                 raise InputError(
-                    f"The disk of {aside.parent} is full, where the calls of {self.path} are "
-                    "decoded to. Free some space, or set TMPDIR to a folder on a larger disk. Or "
-                    f"convert the file there: dhsic convert {shlex.quote(str(self.path))} OUT.vcz"
+                    f"The disk of {aside.parent} is full, so the calls of {self.path} cannot be "
+                    "decoded there. Free some space, or set TMPDIR to a folder on a larger disk. "
+                    "Or convert the file there: dhsic convert "
+                    f"{shlex.quote(str(self.path))} OUT.vcz"
                 ) from error
             finally:
                 shutil.rmtree(aside, ignore_errors=True)
@@ -431,16 +432,17 @@ class Writer:
         if self.n_called:
             warn(
                 f"{self.path} has {self.n_called:,} genotype calls (GT) without {self.name}. Their "
-                "dosages are the numbers of alternative alleles of these calls, as in PLINK 2."
+                "dosages are computed from the calls: the number of alternative alleles, as in "
+                "PLINK 2."
             )
         contigs = np.array([*self.n_without_calls], dtype=object)
         n_on_x = sum(self.n_without_calls[name] for name in contigs[are_on_x(contigs)])
         if n_on_x and self.name == "DS":
             warn(
-                f"{self.path} has {n_on_x:,} variants on X with dosages (DS) and no "
-                "genotype calls (GT), which would show the haploid calls of males. Dosages of "
-                "males are assumed to range from 0 to 2, like those of females. If they range from "
-                "0 to 1, exclude X, or write the file again with GT."
+                f"{self.path} has {n_on_x:,} variants on X with dosages (DS) but no "
+                "genotype calls (GT), so haploid calls of males cannot be recognised. Dosages of "
+                "males are assumed to range from 0 to 2, as for females. If they range from 0 to "
+                "1, exclude X, or write the file again with GT."
             )
 
     def _records(self) -> Iterator[Any]:

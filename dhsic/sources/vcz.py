@@ -407,9 +407,9 @@ def _variants_axis(array: zarr.Array[Any], label: str, *, is_genotype: bool) -> 
     if array.ndim > 2 and not is_genotype and array.shape[2:] != (1,):
         raise InputError(
             f"{label} has shape {array.shape}{f' and dimensions {dims}' if dims else ''}, so "
-            "several numbers per call, but a feature has one. Choose variable='call_genotype' or "
-            "a variable with dimensions (variants, samples), or split multi-allelic variants "
-            "before conversion."
+            "it has several numbers per call, but a feature needs one. Choose "
+            "variable='call_genotype' or a variable with dimensions (variants, samples), or split "
+            "multi-allelic variants before conversion."
         )
     return dim_names.index("variants")
 

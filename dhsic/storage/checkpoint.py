@@ -102,7 +102,8 @@ class Checkpoint:
         Raises
         ------
         CheckpointError
-            The folder is not a checkpoint, belongs to another run, is being written, or damaged.
+            The folder is not a checkpoint, belongs to another run, is damaged, or is being written
+            by another process.
         StoreError
             An object store does not answer.
         """
