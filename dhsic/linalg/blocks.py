@@ -116,10 +116,10 @@ class Blocks:
         """Description of the permutations, for sentences about p-values."""
         parts = []
         if self.whole is not None:
-            parts.append(f"between {self.n_units:,} blocks as wholes")
+            parts.append(f"between {self.n_units:,} whole blocks")
         if self.within is not None:
             n = np.diff(np.append(self.starts, self.n_units))
-            single = f" ({np.count_nonzero(n == 1):,} have no other to exchange with)"
+            single = f" ({np.count_nonzero(n == 1):,} with a single unit, which keeps its label)"
             parts.append(f"within {n.size:,} blocks{single * bool((n == 1).any())}")
         return f"labels are exchanged {' '.join(parts)}"
 

@@ -460,8 +460,7 @@ class PgenSource(AbstractPlinkSource):
         if n:
             self.hint = (
                 f"{files.calls} contains imputed dosages of {n:,} of {self.n_features:,} variants, "
-                "but its calls are read, which are rounded. Pass variable='dosages' to read the "
-                "dosages."
+                "but the rounded calls are read. Pass variable='dosages' to read the dosages."
             )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -115,8 +115,8 @@ class Decoded:
         if self.name != "GT" or not self.has_dosages:
             return ""
         return (
-            f"{self.path} contains imputed dosages (DS), but calls (GT) are read, which are "
-            "rounded. Pass variable='DS' to read the dosages."
+            f"{self.path} contains imputed dosages (DS), but the rounded calls (GT) are read. Pass "
+            "variable='DS' to read the dosages."
         )
 
     def decode(self) -> None:
@@ -278,8 +278,8 @@ def _without_calls(path: Path, what: str, fields: Iterable[str]) -> InputError:
     else:
         remedy = "Write the file again with genotype calls (GT)."
     return InputError(
-        f"{path} has {what}: its fields of FORMAT are {', '.join(has) or 'none'}. Fields that are "
-        f"read are GT (genotypes), DS (dosages) and GP (probabilities). {remedy}"
+        f"{path} has {what}: its fields of FORMAT are {', '.join(has) or 'none'}. dhsic reads the "
+        f"fields GT (genotypes), DS (dosages) and GP (probabilities). {remedy}"
     )
 
 
@@ -521,7 +521,8 @@ class Writer:
             raise self._refused(
                 number,
                 f"calls of {alleles.shape[1]} alleles among {len(record.ALT) + 1}",
-                "At most 2 alleles per call, among at most 127, are read. Exclude such variants",
+                "dhsic reads at most 2 alleles per call, and at most 127 alleles per variant. "
+                "Exclude such variants",
             )
         if READS in record.FORMAT:
             alleles = self._supported(record, alleles)
