@@ -38,7 +38,7 @@ LOOKED_AT = 64
 COPIES = 4
 #: Preferred size of a rectangle in bytes.
 ENOUGH = 64 << 20
-#: Mean number of times that a chunk is decoded above which an additional pass is faster.
+#: If chunks are decoded more often than this on average, an additional pass is faster.
 OFTEN = 3.0
 
 

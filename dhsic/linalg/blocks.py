@@ -18,7 +18,7 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 
-#: Minimum number of blocks that are permuted as wholes.
+#: Minimum number of whole blocks for a permutation test.
 FEWEST_UNITS = 4
 #: Maximum number of blocks that a message names.
 NAMED = 3

@@ -46,8 +46,8 @@ LINEAR = -1
 #: Number of samples in a strip: intermediate arrays fit into the CPU cache, and threads work on
 #: one strip each.
 STRIP = 2048
-#: Maximum residual on check rows, relative to the smallest one, with which fewer directions are
-#: preferred.
+#: Fewer directions are preferred if their residual on check rows is at most this many times the
+#: smallest residual.
 AS_GOOD = 1.01
 #: Relative rounding error of a sum of squares that is computed from other sums.
 ROUNDING = 1e-12

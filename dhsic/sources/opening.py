@@ -154,7 +154,7 @@ MOST_FILES = 3
 MOST_ENTRIES = 1000
 #: Maximum depth of subgroups that are searched for matrices.
 GROUP_DEPTH = 4
-#: Suffixes of files that are not read, whatever their content.
+#: Suffixes of files that are never read as data, for any content.
 UNREAD = tuple(suffix for suffixes, *_ in FOREIGN for suffix in suffixes)
 
 

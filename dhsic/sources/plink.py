@@ -69,8 +69,9 @@ FOUR = np.ascontiguousarray(CODES[np.arange(256)[:, None] >> np.arange(0, 8, 2) 
 )[:, 0]
 #: Code of missing values in pgenlib.
 PGEN_MISSING = -9
-#: Header of a .pgen: its bytes, the storage modes of records of any length and of dosages alone,
-#: variants of a part of the index, and bits of a record's type that say it holds dosages.
+#: Header of a .pgen: number of its bytes; storage modes for records of variable length, and for
+#: dosages without calls; number of variants in a part of the index; and the bits of a record type
+#: that mean dosages.
 PGEN_HEADER, BY_RECORD, DOSAGES_ALONE = 12, 0x10, (0x03, 0x04)
 INDEXED, OF_DOSAGES = 1 << 16, 0x60
 

@@ -13,11 +13,12 @@ from dhsic.sources.sexes import DIPLOID
 
 #: Unit of the probabilities of BGEN 1.1, of which there are three for each sample.
 OLD_UNIT, OLD_COUNT = 32768, 3
-#: Bit of the ploidy of a sample in BGEN that says that its call is missing, and bits of the number.
+#: Bit of the ploidy byte of a sample in BGEN that means a missing call, and bits of the ploidy.
 IS_MISSING, PLOIDY = 0x80, 0x3F
 #: Bytes of a BGEN record before the ploidies of its samples.
 BEFORE = 8
-#: Most bits of a probability; and most whose weighted sums are exact in single precision.
+#: Maximum number of bits of a probability; and maximum number for which weighted sums of
+#: probabilities are exact in single precision.
 MOST_BITS, SINGLE = 32, 16
 
 

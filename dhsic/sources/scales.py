@@ -20,10 +20,11 @@ DIGITS = (7.0, 8.0, 9.0)
 SEVEN = DIGITS[0]
 #: Maximum last value of a short scale; and minimum difference between it and the first code.
 LONGEST, GAP = 7, 2
-#: Number of samples with codes from which on codes are frequent; and minimum number of samples with
-#: the last value of the scale.
+#: Codes are frequent from this number of samples on; and minimum number of samples with the last
+#: value of the scale.
 MANY, FEWEST = 3, 3
-#: Share of the samples from which on the last value of the scale, or frequent codes, are not rare.
+#: Minimum share of the samples with the last value of the scale, or with frequent codes, for these
+#: not to count as rare.
 POPULATED = 0.05
 #: Maximum ratio of samples with the last value to samples with codes, if the gap is the smallest.
 PER_CODE = 4

@@ -29,12 +29,13 @@ from dhsic.sources.views import checksums
 from dhsic.sources.wide_ranges import warn_of_spikes
 from dhsic.validation import ROUNDING
 
-#: Scaling of features: to unit standard deviation (True), none (False), or by presence. By
-#: presence, a feature is scaled to the deviation ``sqrt(4 q (1 - q))`` if more than half of its
-#: samples have the same value, such as 0, and a share q differs from it; other features are scaled
-#: to 1. With unit deviation, a word in one percent of the texts would have values ten deviations
-#: from its mean, and a thousand such words would dominate a kernel matrix. By presence, their
-#: weight is the variance of presence, whatever their unit and origin.
+#: Scaling of features: to unit standard deviation (True), none (False), or by presence. Scaling by
+#: presence concerns features in which more than half of the samples have the same value, such as 0.
+#: If a share q of the samples has other values, the feature is scaled to the standard deviation
+#: ``sqrt(4 q (1 - q))``. Other features are scaled to 1. With unit deviation, a word in one percent
+#: of the texts would have values ten deviations from its mean, and a thousand such words would
+#: dominate a kernel matrix. With scaling by presence, the weight of a word is the variance of its
+#: presence, for any unit and origin of its values.
 PRESENCE: Literal["presence"] = "presence"
 Scale = bool | Literal["presence"]
 

@@ -83,11 +83,11 @@ DOSAGE = 2
 ORDINARY_ZEROS = 20
 #: Largest code that is certain if all other values are at least 0: -9 and -1 may be values.
 BELOW_ALL = -77.0
-#: Bit of codes that are reported and not refused, because they are apart from other values, but not
-#: far. Without another bit it means the code -1, below a scale of whole numbers from 1 to at least
-#: `FEWEST_STEPS`.
+#: Bit of codes that cause a warning instead of an error, because they are separated from other
+#: values, but not far from them. Without another bit it means the code -1, below a scale of whole
+#: numbers from 1 to at least `FEWEST_STEPS`.
 LONE, LEAST, FEWEST_STEPS = np.int64(-(2**63)), -1.0, 3
-#: Bits of features with codes next to a short scale; the bits below them are those of `DIGITS`.
+#: Bits of features with codes next to a short scale. Lower bits mark which of `DIGITS` occur.
 ON_SCALE = LONE | np.int64(ZERO)
 #: Minimum number of occurrences of a number beyond one end of a scale, and minimum number of
 #: distinct values of the scale.

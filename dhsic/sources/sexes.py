@@ -42,8 +42,9 @@ ON_X = "feature_on_x"
 #: Minimum number of females with a call at a variant on X, as a share of the largest such number of
 #: any variant. On Y females have no calls.
 MOST_CALLED = 0.5
-#: Consecutive features in which males count 0 or 1: minimum number; minimum difference of the log
-#: likelihoods of one and two alleles; maximum share of calls of 2; and bound of the frequencies.
+#: Consecutive features in which males have dosages 0 and 1: minimum number of features; minimum
+#: difference between the log likelihoods of one and two alleles; maximum share of calls with dosage
+#: 2; and lower bound of allele frequencies.
 FEWEST_SINGLE, LEAST_EVIDENCE, MOST_TWOS, LOWEST_FREQUENCY = 3, 70.0, 0.01, 0.02
 #: Number of copies of a diploid chromosome; dosages go from 0 to this number.
 DIPLOID = 2

@@ -44,10 +44,11 @@ ENDS = np.dtype(
 #: all others; the limit of a type; a positive code for missing values near other values, or a far
 #: number that occurs once; the number above a short scale (`dhsic.sources.scale_codes`).
 NONE, MIXED, NEGATIVE, ZEROS, FAR, LIMIT, CODE, ABOVE_SCALE = range(8)
-#: Numbers of samples that settle most features, and that settle most others; and minimum number of
-#: occurrences of a code in a feature.
+#: Number of first samples that show, for most features, that there is no code; larger number of
+#: samples for the other features; and minimum number of occurrences of a code in a feature.
 QUICK, SAMPLE, REPEATED = 16, 128, 2
-#: Limits of types; other limits are far from all values. And share of a limit that is next to it.
+#: Limits of types (other limits are far from all values). And width of the range of numbers that
+#: count as next to a limit, as a share of the limit.
 LIMITS, NEXT = (127.0, 255.0, 32767.0, 65535.0, -128.0, -32768.0), 1 / 128
 #: Integer features up to this value are dosages or presence.
 MOST_COPIES = 2
@@ -58,8 +59,8 @@ LEVELS, FEW_TIMES = 10, 5
 #: Zeros are far from values with a mean of `DEVIATIONS` standard deviations, if the smallest value
 #: is half a deviation from 0.
 DEVIATIONS, CLOSEST = 3.0, 0.5
-#: One in `MANY` features has a code, but at least `FEWEST`. Of the features with a limit of a type,
-#: one in `MANY` may lack it.
+#: A code must occur in one of `MANY` features, and at least in `FEWEST`. The limit of a type may be
+#: absent in one of `MANY` features.
 MANY, FEWEST = 10, 3
 #: Rank correlation of the number of codes with the mean of other values, below which codes are
 #: values; and rounding of counts. Logarithms of counts plus a constant are negative where the count

@@ -34,10 +34,10 @@ from dhsic.errors import InputError
 _WHOLE = re.compile(r"[+-]?\d{1,3}")
 POINTED = r"[+-]?[1-9]\d{0,2}\.\d{3}"
 _POINTED = re.compile(POINTED)
-#: Number of different whole numbers of three digits that suffices; and the smallest such number.
+#: Minimum number of different whole numbers of three digits; and the smallest such number.
 FEWEST, LARGE = 3, 100
-#: Number of different numbers with a point that is sufficient without a final zero; and if there
-#: are fewer than `FEWEST` whole numbers.
+#: Minimum number of different numbers with a point, if none has a final zero; and if there are in
+#: addition fewer than `FEWEST` whole numbers.
 MANY, MANY_BESIDE_FEW = 10, 30
 #: Pattern of whole numbers that may be codes or limits: 999, 888, 990, 500.
 _ROUND = re.compile(r"[+-]?(99\d|(\d)\2\2|\d00)")

@@ -38,7 +38,7 @@ DOSAGES, CALLS = "dosages", "genotype calls (0, 1 and 2)"
 ONLY, MORE = "only 0, 1 and 2", "values other than 0, 1 and 2"
 #: Description of 1, 2 and 3, the codes of genotypes in R and others that count from 1.
 FROM_ONE = "1, 2 and 3, which are treated as numbers; if they are genotypes, subtract 1"
-#: Largest ordinary level in data without a 1, or without a 2.
+#: Largest ordinary value in data in which the value 1, or the value 2, does not occur.
 FEW_LEVELS = 8
 #: Dosage data may have one feature of another kind, such as age, per this many features.
 FEW_OTHERS = 20

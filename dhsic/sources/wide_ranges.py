@@ -25,8 +25,9 @@ from dhsic.sources.ids import abbreviate
 #: than `RESOLVED` times the largest value without loss of order.
 PROBE, SMALL = 64, 0.1
 RESOLVED = 2.0**-33
-#: Relative deviation of moments from those of two distinct numbers, below which a feature is told:
-#: its other values differ by less than about a millionth of their distance from the far number.
+#: Features cause a warning if their moments deviate by less than this, relatively, from the moments
+#: of two distinct numbers. The other values then differ by less than about a millionth of their
+#: distance from the outlier.
 ALIKE = 1e-12
 #: Maximum number of features that a warning names.
 MOST_NAMED = 3
