@@ -185,7 +185,7 @@ def numbers_as_text(folder):
     del folder
     values = RNG.normal(size=60)
     arguments = {"data": RNG.normal(size=(60, 3)), "target": [f"{value:.6f}" for value in values]}
-    yield Advice(select, arguments, r"As numbers: pass (?P<code>.*\))\. If they", "target")
+    yield Advice(select, arguments, r"as numbers: pass (?P<code>.*\))\. If they", "target")
 
 
 def without_missing_labels(arguments):

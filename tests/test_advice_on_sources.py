@@ -249,7 +249,7 @@ def codes_beside_genotypes(folder):
     arguments = {"data": mixed, "target": np.arange(40) % 2}
     pattern = r"in all features, pass (?P<name>missing_code)=(?P<value>-9)"
     yield Advice(select, arguments, pattern)
-    yield Advice(select, arguments, r"in none, (?P<name>missing_code)=(?P<value>None)")
+    yield Advice(select, arguments, r"in all features, pass (?P<name>missing_code)=(?P<value>None)")
 
 
 def codes_of_answers(folder):
@@ -263,8 +263,8 @@ def codes_of_answers(folder):
     every = [f"q{j}=9" for j in range(20, 28)]
     declared = {"data": dhsic.open_source(folder / "x.csv", na=every)}
     yield Advice(select, arguments, pattern, "data", completed=lambda a: a | declared)
-    yield Advice(select, arguments, r"Pass (?P<name>missing_code)=(?P<value>\d) if they are")
-    yield Advice(select, arguments, r"; (?P<name>missing_code)=(?P<value>None) takes")
+    yield Advice(select, arguments, r"are missing, pass (?P<name>missing_code)=(?P<value>\d)")
+    yield Advice(select, arguments, r"real values, pass (?P<name>missing_code)=(?P<value>None)")
 
 
 def values_of_extreme_size(folder):

@@ -410,4 +410,4 @@ def test_a_detached_run_has_the_same_blocks(tmp_path):
     again = request_of(plain_request(request), arrays_of(request))
     assert_array_equal(again.blocks.whole, NAMES)
     assert_array_equal(again.blocks.within, SITE)
-    assert "between 20 blocks as wholes within 2 blocks" in request.attributes["labels"]
+    assert "between 20 whole blocks within 2 blocks" in request.attributes["labels"]

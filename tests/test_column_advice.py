@@ -400,7 +400,7 @@ def test_text_of_numbers_is_no_label(rng):
     y = [f"{value:.2f}" for value in rng.normal(size=120)]
     with pytest.raises(InputError, match="are numbers as text") as caught:
         dhsic.select(rng.normal(size=(120, 5)), y, n_features_to_select=2)
-    expression = re.search(r"As numbers: pass (.*?)\. If", str(caught.value))[1]
+    expression = re.search(r"as numbers: pass (.*?)\. If", str(caught.value))[1]
     numbers = eval(expression, {"pandas": pd, "y": y})
     found = dhsic.test_features(np.column_stack([rng.normal(size=(120, 5)), numbers]), numbers)
     assert found.p_values.argmin() == 5

@@ -282,7 +282,7 @@ def test_other_data_begin_again(tmp_path, monkeypatch):
 
 def test_what_is_written_otherwise_is_seen(tmp_path, monkeypatch):
     monkeypatch.setattr(conversion, "_read_back", lambda *_: np.zeros((3, 3)))
-    with pytest.raises(DataError, match="differ from those that were written"):
+    with pytest.raises(DataError, match="differ from the written values"):
         dhsic.convert(np.eye(3), tmp_path / "out.zarr")
 
 

@@ -180,7 +180,7 @@ def test_hsic_sees_what_correlation_does_not(rng):
         ([0, 1, 0, 1, 0], {"bandwidth": []}, "empty grid"),
         ([0, 1, 0, 1, 0], {"covariates": np.ones((4, 1))}, "one row per sample"),
         ([0, 1, 0, 1, 0], {"covariates": [[np.nan]] * 5}, "first at sample 0"),
-        ([0, 1, 0, 1, 0], {"covariates": np.eye(5)}, "leave nothing"),
+        ([0, 1, 0, 1, 0], {"covariates": np.eye(5)}, "leave no degrees of freedom"),
     ],
 )
 def test_bad_input_gets_a_sentence(y, options, sentence):

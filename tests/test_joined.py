@@ -540,7 +540,7 @@ def test_a_list_of_paths_without_its_mark_and_an_empty_file_are_named(tmp_path, 
 def test_genotypes_are_never_overwritten_by_a_conversion(tmp_path):
     _, files = split(tmp_path)
     before = files[1].read_bytes()
-    with pytest.raises(InputError, match=r"chr2.bed has the suffix of a file of data"):
+    with pytest.raises(InputError, match=r"chr2.bed has the suffix of a data file"):
         dhsic.convert(files[0], files[1], overwrite=True)
     assert files[1].read_bytes() == before
 

@@ -72,7 +72,9 @@ def test_values_in_python_become_numbers_by_the_expression(kind, passed_as):
     y, C = (values, None) if passed_as == "labels" else (RNG.normal(size=M), values)
     with pytest.raises(dhsic.InputError, match="so each would be its own group") as error:
         dhsic.test_features(X, y, covariates=C)
-    expression = re.search(r"As [a-z ]+: pass (.*)\. If they are names", str(error.value))[1]
+    expression = re.search(
+        r"To use them as [a-z ]+: pass (.*)\. If they are names", str(error.value)
+    )[1]
     name = re.search(r"Series\((\w+)\)", expression)[1]
     numbers = eval(expression, {"pandas": pd, name: values})
     np.testing.assert_allclose(numbers, expected(kind))
@@ -173,7 +175,9 @@ def test_quantities_in_python_become_numbers_by_the_expression(kind):
     given, numbers = quantities(kind)
     with pytest.raises(dhsic.InputError, match="so each would be its own group") as error:
         dhsic.test_features(X, given)
-    expression = re.search(r"As [a-z ]+: pass (.*)\. If they are names", str(error.value))[1]
+    expression = re.search(
+        r"To use them as [a-z ]+: pass (.*)\. If they are names", str(error.value)
+    )[1]
     name = re.search(r"Series\((\w+)\)", expression)[1]
     np.testing.assert_allclose(eval(expression, {"pandas": pd, name: given}), numbers)
     as_names = pd.Series(given, dtype="category")

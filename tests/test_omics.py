@@ -206,11 +206,9 @@ def test_commands_on_mudata_on_zarr(tmp_path):
 def test_mudata_beside_other_data_is_refused_with_its_matrices(tmp_path):
     path = write_mudata(tmp_path / "x.zarr", {"a": RNA, "b": METH.iloc[:, :20]})
     snp = write(tmp_path)[2]
-    with pytest.raises(
-        InputError, match=r"MuData.*pass each of them: \S+/mod/a \S+/mod/b"
-    ) as error:
+    with pytest.raises(InputError, match=r"MuData.*pass each matrix: \S+/mod/a \S+/mod/b") as error:
         dhsic.open_source([path, snp])
-    paths = re.search(r"them: (\S+) (\S+) ", str(error.value)).groups()
+    paths = re.search(r"each matrix: (\S+) (\S+) ", str(error.value)).groups()
     source = dhsic.open_source([*paths, snp])
     assert [*dict.fromkeys(source.feature_coords()["block"])] == ["a", "b", "snp"]
     shutil.rmtree(tmp_path / "x.zarr" / "mod")

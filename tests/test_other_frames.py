@@ -56,7 +56,7 @@ def test_text_of_a_frame_becomes_numbers_by_the_advice(package):
     y = MAKERS[package]({"y": [f"{value:.3f} kg" for value in Y]})
     with pytest.raises(dhsic.InputError, match="numbers with a unit") as error:
         features_tested(X, y)
-    code = re.search(r"As numbers without the unit: pass (.*)\. If they", str(error.value))[1]
+    code = re.search(r"as numbers without the unit: pass (.*)\. If they", str(error.value))[1]
     np.testing.assert_allclose(eval(code, {"pandas": pd, "Y": y}), Y, atol=1e-3)
 
 

@@ -451,19 +451,17 @@ def test_dosages_that_are_not_read_are_said(part, tmp_path):
     path.with_suffix(".psam").write_text(f"#IID\tSEX\ttrait\n{rows}")
 
     hint = dhsic.open_source(path).hint
-    said = f"holds imputed dosages of {has.sum():,} of {d:,} variants, and calls are read"
+    said = f"imputed dosages of {has.sum():,} of {d:,} variants, but the rounded calls are read"
     assert (said in hint) == bool(part)
     assert bool(hint) == bool(part)
     assert dhsic.open_source(path, variable="dosages").hint == ""
     if part == 1:
         asked = (path, "--chr", "1:1-30")
-        assert f"{said}, which are rounded. Pass --variable dosages" in " ".join(
-            run("inspect", *asked).stdout.split()
-        )
+        assert f"{said}. Pass --variable dosages" in " ".join(run("inspect", *asked).stdout.split())
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             shown = told(run("test", *asked, "--target", "trait", "-n", "1", "--no-progress"))
-        assert f"{said}, which are rounded. Pass --variable dosages" in shown
+        assert f"{said}. Pass --variable dosages" in shown
         again = run("inspect", *asked, "--variable", "dosages").stdout
         assert "imputed" not in again
         assert "; dosages" in " ".join(again.split())

@@ -138,7 +138,7 @@ def test_counts_of_reads_outside_genes_are_left_out(table, tmp_path):
     group = write_anndata(tmp_path / "htseq.zarr", counts.to_numpy())
     del group["var"]
     write_frame(group, "var", [*counts.columns])
-    sentence = r"reads outside genes in 'N_ambiguous', '__no_feature', as htseq-count and STAR"
+    sentence = r"reads outside genes \('N_ambiguous', '__no_feature'\), as htseq-count and STAR"
     for X, options in (
         (tmp_path / "htseq.tsv", {"sample_dim": 1}),
         (tmp_path / "htseq.parquet", {}),

@@ -154,7 +154,7 @@ def test_dates_as_numbers_of_excel_beside_dates(form, are_numbers, every, tmp_pa
     ]
     write_tables(y=texts)
     said = told(run("test", "x.csv", "--labels", "l.csv", "--target", "y", code=2))
-    assert "Excel stores the number of days since 1899-12-30" in " ".join(said.split())
+    assert "Excel's number of days since 1899-12-30" in " ".join(said.split())
     follow(said)
     np.testing.assert_array_equal(read_table("NEW.csv").columns["y"].astype(float), days)
     assert best("x.csv", "--labels", "NEW.csv", "--target", "y") == "g7"
@@ -171,7 +171,7 @@ def test_covariates_of_dates_beside_numbers_of_excel(n, tmp_path, monkeypatch):
     follow(told(run("test", *words, "l.csv", code=2)))
     np.testing.assert_array_equal(read_table("NEW.csv").columns["day"].astype(float), days)
     assert best(*words, "NEW.csv") == "g7"
-    with pytest.raises(dhsic.InputError, match="Excel stores the number of days"):
+    with pytest.raises(dhsic.InputError, match="Excel's number of days"):
         dhsic.test_features(X, Y, covariates=pd.DataFrame({"day": texts}))
 
 

@@ -276,7 +276,7 @@ def test_check_boxes_of_1_are_told_and_filled_by_the_command(word):
         warnings.simplefilter("default")
         said = run("test", "x.csv", "--target", "y")
     text = " ".join(said.output.split())
-    assert "2 features ('a', 'b') have no value but 1, and missing values" in text
+    assert "2 features ('a', 'b') contain only 1 and missing values" in text
     assert "2 of 7 features (a, b) are constant in these samples" in text
     followed(said.output.replace("\n", " "))
     np.testing.assert_array_equal(values_of("NEW.csv")["a"], TICKED)
@@ -314,7 +314,7 @@ def test_labels_with_commas_are_converted_by_either_command():
 
 def test_check_boxes_of_frames_are_told_and_filled():
     data = X.assign(a=np.where(TICKED, 1, np.nan))
-    with pytest.warns(UserWarning, match="1 feature \\('a'\\) has no value but 1") as told:
+    with pytest.warns(UserWarning, match="1 feature \\('a'\\) contains only 1 and missing") as told:
         dhsic.test_features(data, Y)
     mended = assigned(str(told[0].message), data, "write 0: ")
     np.testing.assert_array_equal(mended["a"], TICKED)

@@ -227,7 +227,7 @@ def test_dosages_of_ds_and_gp(tmp_path, client):
         dhsic.open_source(path, variable="GT")
     assert dhsic.open_source(path, variable="DS").n_features == 1
     write_vcf(path, [*only, row("1", "0.5", "2", j=1, contig="X", kind="DS")], m=3)
-    with pytest.warns(UserWarning, match=r"1 variants on X with dosages .* from 0 to 2, like"):
+    with pytest.warns(UserWarning, match=r"1 variants on X with dosages .* from 0 to 2, as"):
         source = dhsic.open_source(path, variable="DS")
     assert whole(source)[:, 1].tolist() == [1, 0.5, 2]
 

@@ -1,9 +1,9 @@
-"""Conversion of any data that dhsic reads to the layout that it reads fastest.
+"""Conversion of data to a Zarr store in the layout that dhsic reads fastest.
 
-This layout is a Zarr store with features along the first axis. Each chunk contains all samples of
-some features in 4 to 16 MiB, and has a checksum. The store is written to a temporary folder beside
-its destination, and renamed when it is complete. If a conversion was killed, the next one keeps all
-chunks that decode, because a chunk is written atomically and always with the same bytes.
+Features are along the first axis of the store. A chunk of 4 to 16 MiB contains all samples of some
+features, and has a checksum. The store is written to a temporary folder beside its destination, and
+renamed when it is complete. If a conversion was killed, the next one keeps all valid chunks. This
+is safe because a chunk is written atomically, and always with the same bytes.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ def convert(
 ) -> Converted:
     """Write data as a Zarr store that dhsic reads fast, with names, coordinates and labels.
 
-    Values keep their dtype; genotypes stay genotypes. If a conversion is killed, the same call
-    continues it and produces the same bytes, provided that the data have not changed. Every chunk
-    is read back and compared.
+    Values keep their dtype, and genotypes remain genotypes. If a conversion is killed, the same
+    call continues it and produces the same bytes, provided that the data have not changed. Every
+    chunk is read back and compared.
 
     Parameters
     ----------
@@ -100,14 +100,16 @@ def convert(
     out : path
         Folder of the store, such as ``out.zarr``.
     variable, sample_dim, missing_chunks, not_features, na, intersect_samples
-        See `open_source`; columns that are not features become variables along the samples.
+        See `open_source`. Columns that are not features become variables along the samples.
     memory_limit : int, optional
         Memory limit of this process in bytes; by default 1 GB, or more if chunks need it.
     zarr_format : {2, 3}
+        Version of the Zarr format.
     overwrite : bool
         Replace an existing Zarr store.
     on_part : callable, optional
-        Function called with the bytes done so far and the total bytes, over all passes.
+        Function that is called with the number of bytes converted so far and the total number, over
+        all passes.
 
     Returns
     -------
@@ -121,7 +123,7 @@ def convert(
     MemoryBudgetError
         Chunks of X, or chunks of the new store, do not fit into `memory_limit`.
     DataError
-        A chunk of X is damaged, or the stored values differ from those that were written.
+        A chunk of X is damaged, or the stored values differ from the written values.
 
     Examples
     --------
@@ -200,7 +202,7 @@ def _place(out: str | PathLike[str], *, overwrite: bool) -> Path:
         )
     if path.suffix and (opener_of(path) is not None or is_vcf(fspath(path))):
         raise InputError(
-            f"{path} has the suffix of a file of data, but a folder of Zarr is written. Pass the "
+            f"{path} has the suffix of a data file, but a Zarr folder is written. Pass the "
             "path of the store last, such as NEW.zarr."
         )
     check_place(path, "The store", InputError)
@@ -212,7 +214,7 @@ def _place(out: str | PathLike[str], *, overwrite: bool) -> Path:
 def _opened(
     X: Any, options: OpenOptions, *, intersect_samples: bool
 ) -> tuple[AbstractMatrix, Content]:
-    """Open the data; return the matrix to convert, and the content to write beside it."""
+    """Open the data; return the matrix to convert, and the metadata to write beside it."""
     if opener_of(X) is open_table:
         return _text(on_disk(X), options)
     source = open_source(
@@ -234,7 +236,7 @@ def _opened(
 
 
 def _text(path: str, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
-    """Open a text table, which may be larger than memory, see `_opened`."""
+    """Open a text table, which may be larger than memory; the result is as for `_opened`."""
     refuse_parts(path, options)
     table = TextTable(path, options)
     matrix = TextMatrix(table)
@@ -251,9 +253,9 @@ def _text(path: str, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
 def _planned(
     matrix: AbstractMatrix, chunks: tuple[int, int], memory_limit: int | None
 ) -> tuple[list[Pass], int]:
-    """Plan the passes; return the passes, and the maximum number of values of a rectangle.
+    """Plan the passes over the matrix, which read it in rectangles (`dhsic.conversion.matrices`).
 
-    A rectangle is the part of the matrix that is read at once, see `dhsic.conversion.matrices`.
+    Returns the passes, and the maximum number of values of a rectangle.
     """
     process_bytes = resident_bytes()
     limit = min(MODEST, available_bytes() + process_bytes) if memory_limit is None else memory_limit
@@ -269,7 +271,7 @@ def _planned(
 
 
 def _stamp(X: Any) -> list[int]:
-    """Return sizes and modification times of files, which show changes; [] for other data."""
+    """Return sizes and modification times of files, to detect changes; [] for other data."""
     if is_several(X):
         return [number for each in X for number in _stamp(each)]
     path = as_path(X) if isinstance(X, str | PathLike) and not is_url(X) else None
@@ -284,8 +286,8 @@ def _start_or_resume(
 ) -> list[Pass] | None:
     """Prepare the temporary folder `aside` of a conversion.
 
-    If it has an interrupted conversion for the same request, whose rectangles have at most `room`
-    values, this conversion is continued, and its passes are returned. Otherwise the folder is
+    The folder may contain an interrupted conversion for the same request. If its rectangles have at
+    most `room` values, it is continued, and its passes are returned. Otherwise the folder is
     emptied, and None is returned.
     """
     request_path = aside / ASKED
@@ -317,7 +319,7 @@ def _array(
     one: Pass,
     codec: Literal["zstd", "lz4"] = "zstd",
 ) -> zarr.Array[Any]:
-    """Open the array that a pass writes; create it if it does not exist."""
+    """Open the array that a pass writes, or create it if it does not exist."""
     existing = member(group, name)
     if existing is not None:
         return existing
@@ -357,9 +359,9 @@ def _do(
     check: bool,
     report: _Report,
 ) -> None:
-    """Execute a pass: write its rectangles, and compare each with what is read back.
+    """Execute a pass: write its rectangles, read each one back, and compare the values.
 
-    With `check`, rectangles that are already stored are kept.
+    If `check` is True, rectangles that are already stored are kept.
     """
     d, m = array.shape[:2]
     value = prod(array.shape[2:]) * array.dtype.itemsize
@@ -376,7 +378,7 @@ def _do(
 
 
 def _chunks(one: Pass, features: slice, samples: slice) -> list[tuple[slice, slice]]:
-    """Return the slices of features and of samples of each chunk of a rectangle."""
+    """Return a pair of slices (features, samples) for each chunk of a rectangle."""
     width, height = one.chunks
     return [
         (slice(a, min(a + width, features.stop)), slice(s, min(s + height, samples.stop)))
@@ -386,7 +388,7 @@ def _chunks(one: Pass, features: slice, samples: slice) -> list[tuple[slice, sli
 
 
 def _is_there(array: zarr.Array[Any], one: Pass, features: slice, samples: slice) -> bool:
-    """Whether all chunks of a rectangle exist and decode."""
+    """Whether all chunks of a rectangle exist and can be decoded."""
     try:
         for part, rows in _chunks(one, features, samples):
             _read_back(array, part, rows)
@@ -396,7 +398,7 @@ def _is_there(array: zarr.Array[Any], one: Pass, features: slice, samples: slice
 
 
 def _read_back(array: zarr.Array[Any], features: slice, samples: slice) -> Array:
-    """Read a written rectangle; raise DataError if it is missing or does not decode."""
+    """Read a stored rectangle; raise DataError if it is missing or cannot be decoded."""
     label = str(array.store_path)
     try:
         values = np.asarray(guarded(array, label)[features, samples])
@@ -410,9 +412,9 @@ def _read_back(array: zarr.Array[Any], features: slice, samples: slice) -> Array
 
 
 def _compare(found: Array, written: Array, array: zarr.Array[Any]) -> None:
-    """Raise DataError unless the values read back equal the written ones bit for bit."""
+    """Raise DataError unless the stored values are bitwise equal to the written values."""
     if np.ascontiguousarray(found).tobytes() != np.ascontiguousarray(written).tobytes():
         raise DataError(
-            f"The values of {array.store_path} differ from those that were written: the disk is "
+            f"The stored values of {array.store_path} differ from the written values: the disk is "
             "failing, or another process writes to it. Remove its folder, and convert again."
         )

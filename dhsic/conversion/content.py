@@ -45,11 +45,20 @@ OF_CALLS, PLAIN = ("variants", "samples"), ("features", "samples")
 
 @dataclass
 class Content:
-    """Name and dimensions of the new matrix, and the arrays written beside it.
+    """Name and dimensions of the new matrix, and the arrays to write beside it.
 
-    `arrays` are copied from a store. `values` are in memory: dimensions and an array by name;
-    `about` has attributes of some of these. `attributes` are those of the matrix, and `of_group`
-    those of the group. `left` names the arrays of the store that are not copied.
+    Attributes
+    ----------
+    attributes, of_group : dict
+        Attributes of the matrix, and of its group.
+    arrays : dict
+        Arrays to copy from a store, by name.
+    values : dict
+        Arrays in memory, by name: their dimensions and values.
+    about : dict
+        Attributes of some arrays in `values`, by name of the array.
+    left : list of str
+        Names of arrays of the original store that are not copied.
     """
 
     name: str
@@ -63,7 +72,7 @@ class Content:
 
     @classmethod
     def of(cls, source: AbstractSource, X: Any, variable: str | None = None) -> Content:
-        """Collect the content for a source that was opened from a variable of X."""
+        """Collect the content of a source that was opened from a variable of X."""
         chunked = source.chunked
         if chunked is None:
             content, store = cls.of_source(source), anndata_of(X)
@@ -94,14 +103,14 @@ class Content:
 
     @classmethod
     def of_source(cls, source: AbstractSource) -> Content:
-        """Collect the content for a source outside a store, from its names and coordinates."""
+        """Collect the content of a source without a store, from its names and coordinates."""
         coords = dict(source.feature_coords())
         samples, is_calls = source.sample_names(), source.dosages
         return cls._described(source.names, coords, samples, is_calls=is_calls)
 
     @classmethod
     def of_table(cls, names: Names) -> Content:
-        """Collect the content for a text table from its names, whose coordinates are in memory."""
+        """Collect the content of a text table from its names and coordinates in memory."""
         assert not callable(names.coords)
         assert not callable(names.samples)
         return cls._described(names, dict(names.coords), names.samples, is_calls=False)
@@ -110,7 +119,7 @@ class Content:
     def _described(
         cls, names: Names, coords: dict[str, Array], samples: Array | None, *, is_calls: bool
     ) -> Content:
-        """Create content from names and coordinates; those of variants are as in VCF Zarr."""
+        """Create content from names and coordinates; variants get the names of VCF Zarr."""
         is_calls = is_calls or CONTIG in coords
         dims = OF_CALLS if is_calls else PLAIN
         content = cls("call_dosage" if is_calls else "X", dims)
@@ -129,7 +138,10 @@ class Content:
         return f"sample_{name}" if name in {self.name, *self.values, *self.dims} else name
 
     def add_names(self, names: Names) -> None:
-        """Add labels as variables; also names as coordinates, unless variants have positions."""
+        """Add labels as variables, and names as coordinates.
+
+        Names are omitted if variants have positions, which name them.
+        """
         labels = names.sample_coords
         for name, values in (labels() if callable(labels) else labels).items():
             free_name = self._free(name)
@@ -143,7 +155,7 @@ class Content:
                 self.values[dim] = (dim,), text(np.asarray(dim_names))
 
     def _add_arrays(self, group: zarr.Group, source: AbstractSource) -> None:
-        """Add the arrays of a group; names of other matrices of the same shape go to `left`."""
+        """Add the arrays of a group; list other matrices of the same shape in `left`."""
         d, m = source.n_features, source.n_samples
         for name, array in arrays_of(group).items():
             if array.shape[:2] in ((d, m), (m, d)):
@@ -153,9 +165,9 @@ class Content:
                 self.arrays[name] = array
 
     def _add_frames(self, store: AbstractAnnData, source: AbstractSource, matrix: str) -> None:
-        """Add columns of obs and var of AnnData; names of unreadable columns go to `left`.
+        """Add the columns of obs and var of AnnData.
 
-        `left` also gets the names of other matrices than `matrix`.
+        Unreadable columns, and all matrices except `matrix`, are listed in `left`.
         """
         self.left += [name for name in store.matrices() if name != matrix]
         sizes = {"var": source.n_features, "obs": source.n_samples}
@@ -180,7 +192,7 @@ class Content:
             self.about[name] = {LEVELS: [*levels]}
 
     def _add_phenotypes(self, part: Part) -> None:
-        """Add the phenotypes in the sample table of a part, if it is stored in PLINK files."""
+        """Add the phenotypes in the sample table of a part that consists of PLINK files."""
         path = samples_table(on_disk(part.data)) if isinstance(part.data, str | PathLike) else None
         for name in () if path is None else read_table(path).columns:
             if not is_id(name):
@@ -189,7 +201,7 @@ class Content:
                     self.values[name] = self.dims[1:2], values
 
     def _add_variables(self, parts: Iterable[Part]) -> None:
-        """Add the variables along the samples of each part that is an array in a Zarr store."""
+        """Add one-dimensional variables along the samples from parts in Zarr stores."""
         for part in parts:
             chunked = part.source.chunked
             group = None if chunked is None else parent(chunked.opened())
@@ -200,7 +212,7 @@ class Content:
                     self.values[name] = self.dims[1:2], values
 
     def add_sexes(self, on_x: DosagesOnX | None, d: int) -> None:
-        """Add the variable SEX; without chromosomes, also the mask (d,) of the features on X."""
+        """Add the variable SEX; without chromosomes, add the mask (d,) of features on X, too."""
         sex = None if on_x is None or SEX in self.arrays else on_x.sex()
         if on_x is None or sex is None:
             return
@@ -229,9 +241,10 @@ class Content:
 
 
 def _dims(known: tuple[str | None, ...] | None, axis: int, ndim: int) -> tuple[str, ...]:
-    """Return dimension names, features first; default names if `known` identifies no axis.
+    """Return the dimension names of a matrix, with features first.
 
-    `axis` is the axis of the features.
+    `known` are the declared names, and `axis` is the axis of the features. If the names do not
+    identify an axis, the result contains default names.
     """
     names = [*(known or (None,) * ndim)]
     features, samples = names[axis], names[1 - axis]
@@ -243,7 +256,7 @@ def _dims(known: tuple[str | None, ...] | None, axis: int, ndim: int) -> tuple[s
 
 
 def _variants(coords: dict[str, Array]) -> dict[str, Array]:
-    """Return variant coordinates as in VCF Zarr: contigs by index, alleles in one array."""
+    """Convert coordinates of variants to VCF Zarr: contigs as indices, alleles as one array."""
     variant_coords = {name: values for name, values in coords.items() if name in (POSITION, IDS)}
     if CONTIG in coords:
         contigs = coords[CONTIG].astype(object)
@@ -261,9 +274,9 @@ def _variants(coords: dict[str, Array]) -> dict[str, Array]:
 
 
 def _attributes_of(array: zarr.Array[Any]) -> dict[str, Any]:
-    """Return the attributes of an array, without those that describe how values are encoded.
+    """Return the attributes of an array, except those that declare the encoding of values.
 
-    Integers that are not packed keep their missing code.
+    The missing code of integers is kept if they have no other encoding.
     """
     dropped = {*DECLARING, "_ARRAY_DIMENSIONS"}
     attributes_kept = {name: value for name, value in array.attrs.items() if name not in dropped}
@@ -274,7 +287,7 @@ def _attributes_of(array: zarr.Array[Any]) -> dict[str, Any]:
 
 
 def _copy(array: zarr.Array[Any], group: zarr.Group, name: str) -> None:
-    """Copy an array to a group, `SLAB` rows at a time, with decoded values."""
+    """Decode an array and write it to a group, `SLAB` rows at a time."""
     dims = tuple(str(dim or f"dim_{i}") for i, dim in enumerate(dimension_names(array) or ()))
     dims = dims or tuple(f"{name}_{i}" for i in range(array.ndim))
     is_text = array.dtype.kind in "SUTO"

@@ -1,14 +1,14 @@
 """Matrices to convert, and the passes that convert them.
 
-A matrix has features along the first axis, then samples, and for genotypes a third axis of allele
-copies. A source is read as in selections, except that genotypes are read as stored, with the allele
-of each copy. A text table can only be read sequentially.
+A matrix has features along the first axis and samples along the second. Genotypes are read as
+stored and have a third axis, the allele copies. A text table can only be read sequentially.
 
-A rectangle, some features of some samples, is read once and written as complete chunks. A stored
-chunk may overlap many rectangles: for example, if the chunk contains all features of one sample,
-and rectangles contain all samples of some features. The chunk would then be decoded for each
-rectangle. In this case a first pass writes intermediate chunks of all features for some samples, as
-narrow as the final chunks, and a second pass merges them, like the rechunker of Pangeo.
+A pass reads the matrix in *rectangles* of some features and some samples, and writes each as
+complete chunks. A chunk of the input may overlap many rectangles, for example if it contains all
+features of one sample, and rectangles contain all samples of some features. It would then be
+decoded once per rectangle. In this case there are two passes, as in Pangeo's rechunker. The first
+writes intermediate chunks, which have the features of a final chunk but fewer samples. The second
+merges them.
 """
 
 from __future__ import annotations
@@ -38,22 +38,23 @@ LOOKED_AT = 64
 COPIES = 4
 #: Preferred size of a rectangle in bytes.
 ENOUGH = 64 << 20
-#: Mean number of times that a chunk is decoded above which an additional pass is faster.
+#: If chunks are decoded more often than this on average, an additional pass is faster.
 OFTEN = 3.0
 
 
 class AbstractMatrix(ABC):
-    """A matrix of d features and m samples that is read in rectangles.
+    """Matrix of d features and m samples that is read in rectangles.
 
     Attributes
     ----------
     shape : tuple of int
-        (d, m), and further axes of a value.
+        (d, m), and for genotypes the number of allele copies.
     dtype : numpy.dtype
+        Type of the values.
     grid : tuple of int
-        Features and samples of a stored chunk.
+        Numbers of features and samples per stored chunk.
     chunk_bytes : int
-        Bytes of a decoded chunk.
+        Number of bytes of a decoded chunk.
     """
 
     shape: tuple[int, ...]
@@ -63,7 +64,7 @@ class AbstractMatrix(ABC):
 
     @property
     def value_bytes(self) -> int:
-        """Bytes of the value of one feature in one sample."""
+        """Number of bytes per feature and sample."""
         return int(prod(self.shape[2:]) * self.dtype.itemsize)
 
     @abstractmethod
@@ -71,7 +72,10 @@ class AbstractMatrix(ABC):
         """Read a rectangle of c features and k samples, (c, k, ...), C-ordered."""
 
     def identity(self) -> str:
-        """Digest of the shape, and of values of the first features in first and last samples."""
+        """Return a digest of the shape and some values, to recognise the same data later.
+
+        The values are those of the first features in the first and the last samples.
+        """
         (d, m), (_, rows) = self.shape[:2], self.grid
         digest = hashlib.sha256(repr((self.shape, str(self.dtype), self.grid)).encode())
         ends = slice(0, min(rows, m)), slice(max(0, (m - 1) // rows * rows), m)
@@ -106,7 +110,7 @@ class SourceMatrix(AbstractMatrix):
 
 
 class TextMatrix(AbstractMatrix):
-    """Numbers of a text table; a first pass counts its rows and reads their names and labels."""
+    """Numeric columns of a text table; a first pass counts rows and reads names and labels."""
 
     def __init__(self, table: TextTable) -> None:
         self._table, columns = table, table.columns
@@ -149,22 +153,22 @@ class TextMatrix(AbstractMatrix):
 
 @dataclass(frozen=True)
 class Pass:
-    """Sizes (features, samples) of the chunks that a pass writes, and of its rectangles."""
+    """Pass over a matrix: the sizes (features, samples) of written chunks and of rectangles."""
 
     chunks: tuple[int, int]
     rectangle: tuple[int, int]
 
     def rectangles(self, d: int, m: int) -> Iterator[tuple[slice, slice]]:
-        """Yield slices of features and samples of all rectangles, in the order of the samples.
+        """Yield the slices (features, samples) of all rectangles, by ascending samples.
 
-        This is the order in which text tables are read.
+        In this order a text table is read only once.
         """
         for s, t in pairwise(regular_edges(m, self.rectangle[1]).tolist()):
             for a, b in pairwise(regular_edges(d, self.rectangle[0]).tolist()):
                 yield slice(a, b), slice(s, t)
 
     def decoded(self, grid: tuple[int, int], shape: tuple[int, ...]) -> float:
-        """Mean number of times that the pass decodes a chunk.
+        """Return how often the pass decodes a stored chunk on average.
 
         `grid` is the size of a stored chunk, and `shape` the size of the matrix.
         """
@@ -179,12 +183,14 @@ class Pass:
 def passes_of(
     matrix: AbstractMatrix, chunks: tuple[int, int], process: int, memory: int
 ) -> list[Pass]:
-    """Plan one or two passes that write a matrix in chunks, within `memory` bytes.
+    """Plan one or two passes that write a matrix in chunks, with at most `memory` bytes.
 
     Parameters
     ----------
+    chunks : tuple of int
+        Numbers of features and samples per chunk.
     process : int
-        Bytes that the process uses already.
+        Number of bytes that the process already uses.
 
     Raises
     ------
@@ -211,7 +217,7 @@ def passes_of(
 
 
 def room_of(matrix: AbstractMatrix, process: int, memory: int) -> int:
-    """Return the maximum number of values of a rectangle, for a limit of `memory` bytes.
+    """Return the maximum number of values per rectangle for a limit of `memory` bytes.
 
     `process` is the number of bytes that the process already uses.
     """
@@ -221,9 +227,9 @@ def room_of(matrix: AbstractMatrix, process: int, memory: int) -> int:
 
 
 def _direct(matrix: AbstractMatrix, chunks: tuple[int, int], room: int) -> tuple[int, int]:
-    """Return the size (features, samples) of rectangles of whole chunks, for a single pass.
+    """Return the size (features, samples) of the rectangles of a single pass, in whole chunks.
 
-    A rectangle has at most `room` values, and all samples if these fit.
+    A rectangle has at most `room` values. It contains all samples if they fit.
     """
     (d, m), (width, height) = matrix.shape[:2], chunks
     enough = max(ENOUGH // matrix.value_bytes, width * height)
@@ -234,9 +240,10 @@ def _direct(matrix: AbstractMatrix, chunks: tuple[int, int], room: int) -> tuple
 
 
 def _between(matrix: AbstractMatrix, chunks: tuple[int, int], room: int) -> Pass:
-    """Return the first of two passes, which reads all features of as many samples as fit.
+    """Plan the first of two passes, with rectangles of all features and some samples.
 
-    A rectangle has at most `room` values.
+    A rectangle has at most `room` values. If these are too few for all features, it has fewer
+    features.
     """
     (d, m), width, (_, rows) = matrix.shape[:2], chunks[0], matrix.grid
     features = ceil(d / width) * width

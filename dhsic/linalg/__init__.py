@@ -1,9 +1,9 @@
 """Linear algebra shared by several packages.
 
-This module has the incomplete Cholesky decomposition with pivoting (JMLR 2.6.2; Fine and
+This module contains the incomplete Cholesky decomposition with pivoting (JMLR 2.6.2; Fine and
 Scheinberg, 2000). Each step selects the sample with the largest residual (the pivot) and adds the
-direction that makes its row exact. It needs only the rows of the pivots and O(m r^2) operations,
-and the trace of the residual is known after every step.
+direction that makes its row exact. The decomposition needs only the rows of the pivots and O(m r^2)
+operations. The trace of the residual is known after every step.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def pivoted_cholesky(
     `row(p)` returns row p of K as a new array (m,), and `diagonal` (m,) is the diagonal of K. The
     decomposition stops at `rank` directions, or when the trace of the residual is at most
     `tolerance` times the trace of K. Pivots are chosen from the samples `among`, by default all.
-    Samples with residuals up to `rounding` are not used as pivots; if it is positive, entries at
-    earlier pivots are set to exactly 0. Memory is first allocated for `room` directions.
+    Samples with residuals up to `rounding` are not used as pivots. If `rounding` is positive,
+    entries at earlier pivots are set to exactly 0. Memory is first allocated for `room` directions.
 
     Returns
     -------

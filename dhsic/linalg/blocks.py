@@ -1,10 +1,11 @@
 r"""Blocks of samples, and the permutations of labels that they allow.
 
-Samples come in donors, plates, families or batches. If labels belong to whole blocks, as the
-diagnosis of a donor belongs to all of its cells, a permutation exchanges the labels of blocks as
-wholes: the *units* that are permuted are blocks. Otherwise a unit is one sample. If blocks differ
-in other respects than the labels, as batches do, labels are exchanged only within these blocks, the
-*strata*. Both together permute donors within sites.
+Samples often form blocks, such as donors, plates, families or batches. All samples of a block may
+have the same label, like the cells of a donor with a diagnosis. A permutation then exchanges the
+labels of whole blocks, and the permuted *units* are the blocks. Otherwise a unit is one sample.
+Blocks may also differ in other respects than the labels, as batches do. Labels are then exchanged
+only within these blocks, the *strata*. Both kinds together permute, for example, donors within
+sites.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 
-#: Minimum number of blocks that are permuted as wholes.
+#: Minimum number of whole blocks for a permutation test.
 FEWEST_UNITS = 4
 #: Maximum number of blocks that a message names.
 NAMED = 3
@@ -25,14 +26,14 @@ NAMED = 3
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Blocks of m samples, of which at least one kind is present.
+    """Blocks of m samples: whole blocks, strata, or both.
 
     Attributes
     ----------
     whole : (m,) array or None
-        Names of the blocks whose labels are exchanged as wholes.
+        For each sample, the name of its block. Labels are exchanged between whole blocks.
     within : (m,) array or None
-        Names of the blocks within which labels are exchanged.
+        For each sample, the name of its stratum. Labels are exchanged within strata.
     """
 
     whole: Array | None = None
@@ -44,7 +45,7 @@ class Blocks:
 
     @property
     def parts(self) -> tuple[Array | None, Array | None]:
-        """Both kinds of blocks, for the identity of a run."""
+        """The arrays `whole` and `within`, for the identity of a run."""
         return self.whole, self.within
 
     @property
@@ -55,9 +56,9 @@ class Blocks:
 
     @cached_property
     def units(self) -> Index:
-        """Number of each sample's unit, (m,): the block or the sample that is permuted as one.
+        """Number of the unit of each sample, (m,): its block, or else the sample itself.
 
-        Units of a stratum have consecutive numbers.
+        The units of a stratum have consecutive numbers.
         """
         strata = self._codes(self.within)
         if self.whole is None:
@@ -71,19 +72,19 @@ class Blocks:
         return place[codes]
 
     def _codes(self, values: Array | None) -> Index:
-        """Number of the block of each sample, in sorted order of the names; 0 if there is none."""
+        """Number the blocks by sorted names; return the number of each sample, 0 without blocks."""
         if values is None:
             return np.zeros(len(self.whole if self.whole is not None else ()), dtype=np.int64)
         return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
     @cached_property
     def first(self) -> Index:
-        """Index of the first sample of each of the G units (see `units`), (G,)."""
+        """Index of the first sample of each of the G units, (G,)."""
         return np.unique(self.units, return_index=True)[1]
 
     @cached_property
     def by_unit(self) -> Index:
-        """Sample indices in the order of the units of the samples, (m,)."""
+        """Sample indices sorted by unit, (m,)."""
         return np.argsort(self.units, kind="stable")
 
     @cached_property
@@ -93,7 +94,7 @@ class Blocks:
 
     @cached_property
     def strata(self) -> Index:
-        """Number of the stratum of each unit, (G,): labels are exchanged within a stratum."""
+        """Number of the stratum of each unit, (G,)."""
         return self._codes(self.within)[self.first]
 
     @cached_property
@@ -112,23 +113,24 @@ class Blocks:
 
     @property
     def described(self) -> str:
-        """Part of a sentence, on the permutations that p-values refer to."""
+        """Description of the permutations, for sentences about p-values."""
         parts = []
         if self.whole is not None:
-            parts.append(f"between {self.n_units:,} blocks as wholes")
+            parts.append(f"between {self.n_units:,} whole blocks")
         if self.within is not None:
             n = np.diff(np.append(self.starts, self.n_units))
-            single = f" ({np.count_nonzero(n == 1):,} have no other to exchange with)"
+            single = f" ({np.count_nonzero(n == 1):,} with a single unit, which keeps its label)"
             parts.append(f"within {n.size:,} blocks{single * bool((n == 1).any())}")
         return f"labels are exchanged {' '.join(parts)}"
 
     def check(self) -> None:
-        """Refuse blocks that cannot be permuted.
+        """Raise InputError for blocks that cannot be permuted.
 
         Raises
         ------
         InputError
-            There are too few blocks, or blocks that are exchanged as wholes lie in several strata.
+            There are too few blocks, or a block that is exchanged as a whole lies in several
+            strata.
         """
         if self.whole is None:
             return
@@ -144,12 +146,12 @@ class Blocks:
         if differs.size:
             raise InputError(
                 f"permute_within= differs within blocks of permute_whole= (first: block "
-                f"{self.whole[differs[0]]}), but whole blocks are exchanged only within one of "
-                "its blocks. Leave permute_within= out and pass it as a covariate."
+                f"{self.whole[differs[0]]}), but a whole block must lie in a single block of "
+                "permute_within=. Leave permute_within= out and pass it as a covariate."
             )
 
     def of_units(self, labels: Array) -> Array:
-        """Labels of the G units, (G,) or (G, t), from labels of samples, (m,) or (m, t).
+        """Convert labels of samples, (m,) or (m, t), to labels of the G units, (G,) or (G, t).
 
         Raises
         ------
@@ -164,21 +166,22 @@ class Blocks:
             shown = ", ".join(map(str, names[:NAMED])) + ", ..." * (names.size > NAMED)
             raise InputError(
                 f"Labels differ within {names.size:,} of {self.n_units:,} blocks of permute_whole= "
-                f"({shown}), so they cannot be exchanged between blocks as wholes. If labels may "
+                f"({shown}), so labels of whole blocks cannot be exchanged. If labels may "
                 "be exchanged within these blocks, pass them as permute_within=; otherwise leave "
                 "permute_whole= out and pass the blocks as a covariate."
             )
         return labels[self.first]
 
     def means(self, values: Float) -> Float:
-        """Means of values (R, m) of samples over the samples of each unit, (R, G)."""
+        """Average values of samples, (R, m), over the samples of each unit: (R, G)."""
         sums = np.add.reduceat(values[:, self.by_unit], np.cumsum(self.sizes) - self.sizes, axis=1)
         return np.asarray(sums / self.sizes)
 
     def centred(self, values: Float, present: Float | None = None) -> Float:
-        """Values of units (R, G) minus the mean of their stratum.
+        """Subtract the mean of the stratum from values of units (R, G).
 
-        `present` (G,) is 1 for units with a value; values of the others, which are 0, stay 0.
+        `present` (G,) is 1 for units with a value, and 0 for others. The others have value 0 and
+        keep it.
         """
         lengths = np.diff(np.append(self.starts, self.n_units))
         n = lengths if present is None else np.add.reduceat(present, self.starts)

@@ -1,4 +1,4 @@
-"""Covariates (age, sex, principal components): projections that remove their linear effects."""
+"""Covariates such as age, sex and principal components: removal of their linear effects."""
 
 from __future__ import annotations
 
@@ -13,17 +13,23 @@ from dhsic.validation import as_numbers
 ROUNDING = 1e-12
 #: Labels that are constant or fully explained by covariates.
 NOTHING_LEFT = (
-    "Nothing is left of the labels once their mean and the covariates are taken out: the labels "
+    "Nothing is left of the labels after their mean and the covariates are removed: the labels "
     "are constant, or the covariates determine them. Pass labels that vary, or leave out the "
     "covariate that determines them."
 )
 
 
 def covariate_basis(covariates: Array | None, m: int) -> Float:
-    """Orthonormal basis Q of ``[1, C]``, (m, q + 1), or fewer columns if C has dependent ones.
+    """Compute an orthonormal basis Q (m, q + 1) of the columns of ``[1, C]``.
 
-    `covariates` is C, (m, q) or (m,); None for no covariates. Raises InputError if it does not have
-    m rows, if its values are not numbers, or if its columns leave no degrees of freedom.
+    `covariates` is C, (m, q) or (m,), or None without covariates. Q has fewer columns if columns of
+    C are linearly dependent.
+
+    Raises
+    ------
+    InputError
+        `covariates` does not have m rows, its values are not numbers, or its columns leave no
+        degrees of freedom.
     """
     if covariates is None:
         return np.full((m, 1), m**-0.5)
@@ -41,30 +47,31 @@ def covariate_basis(covariates: Array | None, m: int) -> Float:
     Q = Q[:, singular > 1e-10 * singular[0]]
     if Q.shape[1] >= m - 1:
         raise InputError(
-            f"{Q.shape[1] - 1} independent covariates leave nothing of {m} samples; pass fewer."
+            f"{Q.shape[1] - 1} independent covariates leave no degrees of freedom for {m} samples; "
+            "pass fewer."
         )
     return np.asarray(Q)
 
 
 def orthonormal_columns(F: Float, Q: Float, least: float) -> tuple[Float, list[int]]:
-    """Orthonormalise the columns of F by Gram-Schmidt, orthogonal to Q, and drop dependent ones.
+    """Orthonormalise the columns of F by Gram-Schmidt, and make them orthogonal to Q.
 
     Parameters
     ----------
     F : (m, k)
-        Columns, which are processed in this order.
+        Columns, which are processed from left to right.
     Q : (m, p)
         Orthonormal columns, for instance a basis of ``[1, C]``.
     least : float
-        Minimum norm of a column's residual after projection on Q and earlier columns, relative to
-        the norm of the column; columns below it are dropped.
+        Minimum norm of the residual of a column after projection on Q and earlier columns, relative
+        to the norm of the column. Columns with a smaller residual are dropped as dependent.
 
     Returns
     -------
     B : (m, r)
-        Orthonormal columns, r of at most k.
+        Orthonormal columns; r is at most k.
     columns : list of int
-        Positions in F of the r columns.
+        Positions of the r columns in F.
     """
     basis: list[Float] = []
     columns: list[int] = []
@@ -82,9 +89,9 @@ def orthonormal_columns(F: Float, Q: Float, least: float) -> tuple[Float, list[i
 
 
 def residuals(B: Float, covariates: Array | None) -> Float:
-    """Residuals (m, k) of a linear regression of the columns of B (m, k) on ``[1, C]``.
+    """Compute the residuals of a linear regression of the columns of B (m, k) on ``[1, C]``.
 
-    C are the covariates.
+    C contains the covariates. The residuals are (m, k).
     """
     if covariates is None:
         return np.asarray(B - B.mean(axis=0))
@@ -94,17 +101,17 @@ def residuals(B: Float, covariates: Array | None) -> Float:
 
 
 def project_out(Q: Float, B: Float) -> Float:
-    """Residuals of the columns of B (m, k) after projection on orthonormal columns Q (m, q)."""
+    """Project the orthonormal columns Q (m, q) out of the columns of B (m, k)."""
     return np.asarray(B - Q @ (Q.T @ B))
 
 
 def regained(Q: Float) -> float:
-    """Correction factor for HSIC of permuted residuals, ``(m - 1) / (m - 1 - q)``.
+    """Return the correction factor ``(m - 1) / (m - 1 - q)`` for HSIC of permuted residuals.
 
-    Q (m, q + 1) is an orthonormal basis of the mean and q covariates. Residuals of labels have m -
-    1 - q degrees of freedom. If they are permuted and projected again (Freedman and Lane, 1983),
-    they lose another part of their variance to the covariates, which makes HSIC smaller by this
-    factor. Without covariates the factor is 1.
+    Q (m, q + 1) is an orthonormal basis of the mean and q covariates. Residuals of labels have
+    ``m - 1 - q`` degrees of freedom. If they are permuted and projected again (Freedman and Lane,
+    1983), they lose another part of their variance to the covariates, and HSIC becomes smaller by
+    this factor. Without covariates the factor is 1.
     """
     m, n_columns = Q.shape
     return float((m - 1) / (m - n_columns))

@@ -1,10 +1,10 @@
 """Products of features with the directions of several runs, computed in one multiplication.
 
-Each run over the features multiplies them by a few vectors, its *directions*: class indicators,
-labels, factors of a label kernel. Features are multiplied by the directions of all runs at once, in
-panels of a fixed width, so that a run gets the same bits as it would alone; the time is dominated
-by reading features. Such narrow products are much faster if BLAS does not copy the features first;
-it does so for products of a million terms or more.
+Each run multiplies the features by a few vectors, its *directions*: class indicators, labels, or
+factors of a label kernel. Features are multiplied by the directions of all runs at once, because
+reading the features dominates the time. The directions are in panels of a fixed width, so that a
+run gets bitwise the same results as alone. Such narrow products are much faster if BLAS does not
+copy the features first, as it does for products of a million terms or more.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ MOST_SAMPLES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Directions(Movable):
-    """Directions of several runs, as the columns of `panels`, (m, `PANEL`) each.
+    """Directions of several runs, as the columns of `panels`, each (m, `PANEL`).
 
-    `places` are the columns of each run.
+    `places` contains, for each run, the slice of its columns.
     """
 
     panels: tuple[Array, ...]
@@ -48,7 +48,7 @@ class Directions(Movable):
         return Directions(tuple(np.ascontiguousarray(panel) for panel in panels), places)
 
     def times(self, X: Array) -> Float:
-        """Products of features X (c, m) with all k directions: (c, k), a NumPy array."""
+        """Multiply features X (c, m) by all k directions; return a NumPy array (c, k)."""
         c, m = X.shape
         rows = at_a_time(X, TERMS // PANEL) // m
         products = np.empty((c, PANEL * len(self.panels)))
@@ -60,9 +60,9 @@ class Directions(Movable):
     def alike(self, place: slice) -> tuple[Array, Float] | None:
         """Factor the directions of a run as ``Z rows``, if they have few distinct rows.
 
-        Z (m, n) is a float32 indicator matrix, and `rows` (n, k) are the distinct rows, which are
-        few if labels are classes. Returns None for more than `ALIKE` distinct rows, which is usual
-        for real labels.
+        Z (m, n) is a float32 indicator matrix, and `rows` (n, k) are the distinct rows. There are
+        few if labels are classes. If there are more than `ALIKE`, as for most real-valued labels,
+        the result is None.
         """
         D = self.of_run(place)
         if len(D) > MOST_SAMPLES or len(np.unique(D[:PROBE], axis=0)) > ALIKE:
@@ -76,5 +76,5 @@ class Directions(Movable):
         return Z, D[first]
 
     def of_run(self, place: slice) -> Float:
-        """Directions of the run at columns `place`, (m, k)."""
+        """Return the directions of the run with the columns `place`, (m, k)."""
         return np.concatenate(self.panels, axis=1)[:, place]

@@ -1,18 +1,19 @@
-"""Quadratic forms ``x' A x`` of a symmetric matrix A, from one triangle: half of a matrix product.
+"""Quadratic forms ``x' A x`` of a symmetric matrix A, computed from one triangle of A.
 
-With T equal to half of A on the diagonal, A below and 0 above, ``x' A x = 2 x' T x``. T is stored
-in panels of columns, which are so wide that usually a single BLAS call, ``X T`` with a triangle, is
-enough: many short calls would each copy X again, and threads would wait for each other between
-them.
+This needs half of the operations of a matrix product. Let T be half of A on the diagonal, A below
+and 0 above. Then ``x' A x = 2 x' T x``. T is stored in panels of columns. They are so wide that a
+single BLAS call, ``X T`` with a triangle, is usually sufficient. Many short calls would each copy X
+again, and threads would wait for each other between the calls.
 
 A low-rank matrix stores its exact diagonal a (`dhsic.linalg.symmetric`), which replaces the
 diagonal of the product of its directions, `own`:
-``x' A x = sum_k theta_k (y_k' x)^2 + sum_i (a_i - own_i) x_i^2``, 2 m R flops instead of m^2.
+``x' A x = sum_k theta_k (y_k' x)^2 + sum_i (a_i - own_i) x_i^2``. This takes 2 m R flops instead of
+m^2.
 
-Symmetric updates in place, ``upper += alpha Z' Z``, are here too. All BLAS calls release the GIL.
-The wrappers of `scipy.linalg.blas` hold it while BLAS runs, so that only one of two threads could
-compute. So the same routines are called through the table that `scipy.linalg.cython_blas` exports
-for such use; ctypes releases the GIL.
+This module also contains the symmetric updates ``upper += alpha Z' Z``. All BLAS calls release the
+GIL. The wrappers of `scipy.linalg.blas` hold it while BLAS runs, so only one thread at a time could
+compute. The same routines are therefore called through ctypes, which releases the GIL, with the
+addresses that `scipy.linalg.cython_blas` exports for such use.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Each = Callable[..., Iterable[Any]]
 
 
 def _routine(name: str, n_arguments: int) -> Any:
-    """Look up BLAS routine `name`, a Fortran function whose arguments are all addresses."""
+    """Return the BLAS routine `name`, a Fortran function; its arguments are addresses."""
     get_name = ctypes.pythonapi.PyCapsule_GetName
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_name.argtypes, get_name.restype = [ctypes.py_object], ctypes.c_char_p
@@ -54,9 +55,9 @@ _UPPER, _PLAIN, _TRANSPOSED, _LEFT = (ctypes.c_char(letter) for letter in (b"U",
 
 
 def add_products(upper: Array, Z: Array) -> None:
-    """Add ``Z' Z`` to the upper triangle, in place.
+    """Add ``Z' Z`` to the upper triangle of a matrix, in place.
 
-    `upper` is (m, m) in Fortran order, Z (c, m) in C order, both float64 or both float32.
+    `upper` is (m, m) in Fortran order, and Z is (c, m) in C order. Both are float64 or float32.
     """
     _check(upper, Z)
     c, m = (ctypes.c_int(n) for n in Z.shape)
@@ -67,7 +68,7 @@ def add_products(upper: Array, Z: Array) -> None:
 
 
 def subtract_products(upper: Float, Z: Float, columns: slice) -> None:
-    """Subtract ``Z' Z`` from the `columns` of an upper triangle, in place; Z is (c, m)."""
+    """Subtract ``Z' Z`` from some columns of an upper triangle, in place; Z is (c, m)."""
     _check(upper, Z)
     a, b = columns.start, columns.stop
     c, m = (ctypes.c_int(n) for n in Z.shape)
@@ -84,10 +85,11 @@ def subtract_products(upper: Float, Z: Float, columns: slice) -> None:
 
 
 def times_lower(X: Array, lower: Array) -> None:
-    """Overwrite X (c, n) with ``X T``, where T is the lower triangle of `lower` (n or more, n).
+    """Overwrite X (c, n) with ``X T``, where T is the lower triangle of `lower`.
 
-    Both are in C order and of the same dtype, float64 or float32; rows of `lower` may be strided.
-    BLAS reads arrays by columns, so the call computes ``T' X'`` with an upper triangle.
+    `lower` has n columns and at least n rows. Both arrays are in C order and have the same dtype,
+    float64 or float32; rows of `lower` may be strided. BLAS reads arrays by columns, so the call
+    computes ``T' X'`` with an upper triangle.
     """
     n, size = X.shape[1], lower.itemsize
     is_valid = lower.shape[0] >= n == lower.shape[1] and lower.strides[1] == size
@@ -123,13 +125,13 @@ def _check(upper: Array, Z: Array) -> None:
 
 
 class WorkBuffer:
-    """Work buffers reused by every round, because the page faults of new arrays are slow."""
+    """Work buffers that all rounds reuse, because new arrays cause slow page faults."""
 
     def __init__(self) -> None:
         self._arrays: dict[Any, Array] = {}
 
     def array(self, key: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
-        """Buffer with this key, shape and dtype; it contains the values of its last use."""
+        """Return the buffer with this key, shape and dtype; it contains values of its last use."""
         key = key, np.dtype(dtype)
         if key not in self._arrays or self._arrays[key].shape != shape:
             self._arrays[key] = np.empty(shape, dtype=dtype)
@@ -142,27 +144,28 @@ PANEL, NARROW = 2048, 128
 
 
 def form_flops(m: int) -> float:
-    """Number of flops of a quadratic form x' A x, using one triangle of A (m, m)."""
+    """Return the number of flops of a quadratic form x' A x from one triangle of A (m, m)."""
     return float(m * (m + 1))
 
 
 def form_entries(m: int) -> int:
-    """Number of stored entries of A (m, m) in `Quadratic`."""
+    """Return the number of entries of A (m, m) that `Quadratic` stores."""
     return sum((m - part.start) * (part.stop - part.start) for part in slices(m, PANEL))
 
 
 @dataclass(frozen=True, slots=True)
 class Quadratic(Movable):
-    """A symmetric (m, m) matrix, ready for quadratic forms.
+    """Symmetric (m, m) matrix in the form for computing quadratic forms.
 
-    Each of the `panels` is (m - a, b - a): columns a..b of T (see `Triangle`), from row a on.
+    Each of the `panels` contains columns a to b - 1 of T (see `Triangle`) from row a on, with shape
+    (m - a, b - a).
     """
 
     panels: tuple[Array, ...]
 
     @staticmethod
     def of(A: Float, scale: float, dtype: Any) -> Quadratic:
-        """Create the quadratic forms of ``A / scale``, cast to the dtype; A is (m, m)."""
+        """Create the quadratic forms of ``A / scale`` in a dtype; A is (m, m)."""
         T = np.tril(A)
         T.ravel()[:: len(T) + 1] /= 2.0
         return Quadratic.of_triangle(T, scale, dtype)
@@ -173,8 +176,8 @@ class Quadratic(Movable):
     ) -> Quadratic:
         """Create the quadratic forms from ``T / scale``; T (m, m) is the matrix of a `Triangle`.
 
-        Panels are views of T if neither the values nor the dtype change, else they are in buffers
-        of `room`.
+        Panels are views of T if neither the values nor the dtype change. Otherwise they are in
+        buffers of `room`.
         """
         parts = [T[part.start :, part] for part in slices(len(T), PANEL)]
         if scale != 1.0 or T.dtype != dtype:
@@ -186,7 +189,7 @@ class Quadratic(Movable):
         return Quadratic(tuple(parts))
 
     def columns(self) -> Iterator[tuple[int, int, Array]]:
-        """Yield parts of T: the first column a, the end column b, and ``T[a:, a:b]``."""
+        """Yield parts of T, each as a, b and ``T[a:, a:b]``."""
         start = 0
         for panel in self.panels:
             for part in slices(panel.shape[1], NARROW):
@@ -194,7 +197,7 @@ class Quadratic(Movable):
             start += panel.shape[1]
 
     def forms(self, X: Array) -> Float:
-        """``x' A x`` of every row of X (c, m), float64 (c,)."""
+        """Compute ``x' A x`` for every row x of X (c, m): (c,) float64."""
         xp = namespace_of(X)
         out = zeros(X.shape[0], like=X)
         for a, b, product in self._products(X):
@@ -202,9 +205,10 @@ class Quadratic(Movable):
         return 2.0 * out
 
     def pairs(self, X: Array) -> Float:
-        """``x_k' A x_l`` for all pairs of the n rows of each feature, X (n, c, m): (n, n, c).
+        """Compute ``x_k' A x_l`` for all pairs of n vectors per feature, X (n, c, m): (n, n, c).
 
-        ``x_k' T x_l`` has the entries of A below the diagonal, ``x_l' T x_k`` those above.
+        ``x_k' T x_l`` contains the entries of A below the diagonal, and ``x_l' T x_k`` the entries
+        above.
         """
         xp = namespace_of(X)
         n, c, m = X.shape
@@ -214,7 +218,7 @@ class Quadratic(Movable):
         return out + xp.permute_dims(out, (1, 0, 2))
 
     def _products(self, X: Array) -> Iterator[tuple[int, int, Array]]:
-        """Yield parts of ``X T`` (c, m): the first column a, the end column b, and the values."""
+        """Yield parts of ``X T`` (c, m), each as a, b and the values of columns a to b - 1."""
         here, a = namespace_of(X) is np, 0
         for panel in self.panels if here else ():
             b = a + panel.shape[1]
@@ -229,7 +233,7 @@ class Quadratic(Movable):
 
 
 def _scale(T: Float, factor: float, panel: Array, each: Each) -> None:
-    """Write T times `factor` to `panel`, in blocks of rows that `each` may run in parallel."""
+    """Write T times `factor` to `panel`; `each` may process blocks of rows in parallel."""
 
     def fill(rows: slice) -> None:
         columns = slice(0, min(rows.stop, T.shape[1]))
@@ -241,10 +245,10 @@ def _scale(T: Float, factor: float, panel: Array, each: Each) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Triangle:
-    """Triangle T of a symmetric (m, m) matrix A, the input of `Quadratic`.
+    """Triangle T of a symmetric (m, m) matrix A, from which `Quadratic` is created.
 
-    T (m, m) is half of A on the diagonal and A below it. Above the diagonal it is 0 within the
-    diagonal blocks of side `NARROW`; other entries above are never read.
+    T (m, m) is half of A on the diagonal, and A below. Above the diagonal it is 0 within the
+    diagonal blocks of side `NARROW`. Other entries above the diagonal are never read.
     """
 
     T: Float
@@ -254,16 +258,17 @@ class Triangle:
     def form(
         self, scale: float, dtype: Any, each: Each = map, room: WorkBuffer | None = None
     ) -> Quadratic:
-        """Create the quadratic forms of ``A / scale``, in this dtype."""
+        """Create the quadratic forms of ``A / scale`` in a dtype."""
         return Quadratic.of_triangle(self.T, scale, dtype, each, room)
 
 
 @dataclass(frozen=True, slots=True)
 class LowRankQuadratic(Movable):
-    """Low-rank matrix ``A = Y' diag(theta) Y + Diag(correction)``, ready for quadratic forms.
+    """Low-rank matrix ``A = Y' diag(theta) Y + Diag(correction)``, for quadratic forms.
 
-    Y (R, m) are directions in the working dtype, C-ordered, with entries of about 1; `correction`
-    (m,) is the exact diagonal of A minus the diagonal of the rounded ``Y' diag(theta) Y``.
+    Y (R, m) contains directions in the working dtype and C order, with entries of about 1.
+    `correction` (m,) is the exact diagonal of A minus the diagonal of the rounded
+    ``Y' diag(theta) Y``.
     """
 
     Y: Array
@@ -278,14 +283,14 @@ class LowRankQuadratic(Movable):
         return along @ Y + cast(self.correction, np.float64)
 
     def forms(self, X: Array) -> Float:
-        """``x' A x`` of every row of X (c, m), float64 (c,)."""
+        """Compute ``x' A x`` for every row x of X (c, m): (c,) float64."""
         xp = namespace_of(X)
         along = cast(X @ self.Y.T, np.float64)  # (c, R)
         own = cast(xp.square(X) @ self.correction, np.float64)
         return xp.square(along) @ self.theta + own
 
     def pairs(self, X: Array) -> Float:
-        """``x_k' A x_l`` for all pairs of the n rows of each feature, X (n, c, m): (n, n, c)."""
+        """Compute ``x_k' A x_l`` for all pairs of n vectors per feature, X (n, c, m): (n, n, c)."""
         n, c, m = X.shape
         xp = namespace_of(X)
         flat = xp.reshape(X, (n * c, m))

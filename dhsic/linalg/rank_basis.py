@@ -1,20 +1,21 @@
 r"""Orthonormal functions of ranks, and Gaussian kernels on ranks as weights of these functions.
 
-A feature without ties is a permutation of the ranks 1..m, whatever its distribution. On the
-points ``u = (r - 1/2) / m`` all Gaussian kernels that are reflected at 0 and 1 have the same
-eigenfunctions, whatever their standard deviation h, in units of the range of ranks:
+The values of a feature without ties are a permutation of the ranks 1..m, for any distribution. On
+the points ``u = (r - 1/2) / m``, all Gaussian kernels that are reflected at 0 and 1 have the same
+eigenfunctions, for any standard deviation h (in units of the range of ranks):
 
     ``phi_r(u) = sqrt(2) cos(pi r u)``  with eigenvalues  ``exp(-(pi r h)^2 / 2)``,
 
-because each is the heat kernel on [0, 1] at time ``h^2 / 2``. So one matrix of functions is enough
-for all features and all widths: a width only changes the weights of the functions
-(`width_weights`).
+because each kernel is the heat kernel on [0, 1] at time ``h^2 / 2``. One matrix of functions is
+therefore sufficient for all features and all widths; a width only changes the weights of the
+functions (`width_weights`).
 
-The first function is replaced by the normal score ``Phi^-1(u)``, and the others are made
-orthogonal to it: it is close to ``cos(pi u)`` (their correlation is 0.95), and a test with it alone
-is as powerful as the F test on normal data (Chernoff and Savage, 1958).
+The first function is replaced by the normal score ``Phi^-1(u)``, and the others are made orthogonal
+to it. The normal score is close to ``cos(pi u)`` (correlation 0.95), and a test with it alone is as
+powerful as the F test on normal data (Chernoff and Savage, 1958).
 
-For tied samples, functions are averaged over their ranks. For missing samples they are 0, the mean.
+For tied samples, functions are averaged over the tied ranks. For missing samples they are 0, which
+is their mean.
 """
 
 from __future__ import annotations
@@ -35,10 +36,9 @@ WIDTHS = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
 
 @lru_cache(64)
 def rank_basis(m: int, n_functions: int = N_FUNCTIONS) -> Float:
-    """Orthogonal functions of the ranks 1..m, (R, m), each with mean 0 and mean square 1.
+    """Return orthogonal functions of the ranks 1..m, (R, m), with mean 0 and mean square 1.
 
-    R is `n_functions`, but at most half the number of ranks. The array is shared: do not write to
-    it.
+    R is `n_functions`, but at most half the number of ranks. The array is cached and read-only.
     """
     u = (np.arange(m) + 0.5) / m
     R = max(1, min(n_functions, m // 2))
@@ -56,33 +56,36 @@ def rank_basis(m: int, n_functions: int = N_FUNCTIONS) -> Float:
 
 
 def width_weights(h: float, n_functions: int) -> Float:
-    """Weights of the functions for a Gaussian kernel of width h, (R,); the first weight is 1."""
+    """Return the weights of the functions for a Gaussian kernel of width h, (R,).
+
+    The weights are relative to the first weight, which is 1.
+    """
     r = np.arange(1, n_functions + 1)
     return np.asarray(np.exp(-((np.pi * h) ** 2) * (r * r - 1.0) / 2.0))
 
 
 def distance_weights(h: float, n_functions: int) -> Float:
-    """Weights of the functions for a Gaussian kernel on distances from the middle rank, (R,).
+    """Return the weights of the functions for a Gaussian kernel on distances from the middle rank.
 
     Distances are ``|2 u - 1|``, and h is a fraction of their range. The kernel is reflected at 0
-    and 1, so its eigenfunctions are the cosines of even r. All others have weight 0, and the first
-    even one has weight 1.
+    and 1, so its eigenfunctions are the cosines with even r. The weights (R,) are 0 for odd r, and
+    relative to the weight for r = 2, which is 1.
     """
     r = np.arange(1, n_functions + 1)
     return np.where(r % 2, 0.0, np.exp(-((np.pi * h) ** 2) * (r * r / 4.0 - 1.0) / 2.0))
 
 
 def rank_functions(x: Array, n_functions: int = N_FUNCTIONS, missing: Array | None = None) -> Float:
-    """Functions of the ranks of one feature x (m,), evaluated at its samples, (R, m).
+    """Evaluate the functions of ranks at the samples of one feature x (m,): (R, m).
 
     Parameters
     ----------
     x : (m,)
         Values; equal values are tied.
     n_functions : int
-        Number of functions R; it is limited to half the number of samples with a value.
+        Number of functions R. It is limited to half the number of samples with a value.
     missing : (m,) bool, optional
-        Samples without a value, whose functions are 0.
+        Samples without a value. All functions are 0 there.
     """
     present: Index = np.arange(x.size) if missing is None else np.flatnonzero(~missing)
     order = present[np.argsort(x[present], kind="stable")]
@@ -95,7 +98,7 @@ def rank_functions(x: Array, n_functions: int = N_FUNCTIONS, missing: Array | No
 
 
 def dense_ranks(values: Float) -> Float:
-    """Ranks of values (n,), from 0 and without gaps; values that differ by rounding are ties.
+    """Rank values (n,) from 0 without gaps; values that differ only by rounding are tied.
 
     >>> dense_ranks(np.array([1e300, 0.3, 0.1 * 3, -2.0])).tolist()
     [2.0, 1.0, 1.0, 0.0]
@@ -112,10 +115,11 @@ def dense_ranks(values: Float) -> Float:
 
 
 def level_functions(counts: Float, values: Float, n_functions: int) -> Float:
-    """Orthonormal functions of the q levels of c features, (c, R, q), with R = `n_functions`.
+    """Compute R = `n_functions` orthonormal functions on the q levels of c features, (c, R, q).
 
-    The first function is the value. The second, if R is 2, is its square, made orthogonal to the
-    value. `counts` and `values` (c, q) are the numbers of samples and the values of the levels.
+    The first function is the value. If R is 2, the second is the square of the value, made
+    orthogonal to the value. `counts` and `values` (c, q) are the numbers of samples and the values
+    of the levels.
     """
     n = counts.sum(axis=1, keepdims=True)
     first = values - np.vecdot(counts, values)[:, None] / n

@@ -1,21 +1,21 @@
 r"""Covariance of the residuals of related samples, and variance ratios of features.
 
 In a mixed model, labels y of m related samples have the covariance ``V = K + lambda I``, up to a
-factor. K is the relationship matrix, after the mean and the covariates (orthonormal basis Q, (m,
-q)) are projected out. P is the inverse of V on the orthogonal complement of Q, and D the inverse of
-the diagonal of P. If each sample is predicted from all others, the residuals are ``e = D P y``
-(`dhsic.relatedness`).
+factor. K is the relationship matrix after projection: the mean and the covariates, with orthonormal
+basis Q (m, q), are removed. P is the inverse of V on the orthogonal complement of Q, and D is the
+inverse of the diagonal of P. If each sample is predicted from all others, the residuals are
+``e = D P y`` (`dhsic.relatedness`).
 
-With ``R = I - Q Q'``, the product ``x'R e`` of the residuals and a feature x that is independent of
-the labels has a variance proportional to
+Let ``R = I - Q Q'``, and let x be a feature that is independent of the labels. The product
+``x'R e`` of x and the residuals has a variance proportional to
 
     ``x'S x``,  ``S = R D P D R``.
 
-If residuals were exchangeable, it would be proportional to ``x'R x tr S / (m - q)``. The quotient
-of the two is the *variance ratio* of the feature. It is below 1 for features that follow
-relatedness, because the predicted part of the labels, which follows it too, is not in the
-residuals. GRAMMAR-Gamma (Svishcheva et al., 2012) uses the mean ratio over variants. Here each
-feature has its own ratio, because ratios differ among close relatives.
+If residuals were exchangeable, the variance would be proportional to ``x'R x tr S / (m - q)``. The
+quotient of the two is the *variance ratio* of the feature. It is below 1 for features that are
+similar in related samples: the part of the labels that relatives predict is similar, too, and is
+not in the residuals. GRAMMAR-Gamma (Svishcheva et al., 2012) uses the mean ratio over variants.
+Here each feature has its own ratio, because ratios differ if samples are closely related.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EXPLAINED = 1e-6
 
 
 class AbstractProductVariance(ABC):
-    """Variance of products of features with directions of labels, relative to permuted labels."""
+    """Variance of products of features with S label directions, relative to permuted labels."""
 
     @property
     @abstractmethod
@@ -46,12 +46,12 @@ class AbstractProductVariance(ABC):
 
     @abstractmethod
     def ratios_of(self, X: Float) -> Float:
-        """Compute variance ratios of features X (c, m) for each direction, (c, S)."""
+        """Compute the variance ratios of features X (c, m) for each direction: (c, S)."""
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualCovariance(AbstractProductVariance):
-    """Covariance of the residuals of one target (for D, P and S see the module docstring).
+    """Covariance of the residuals of one target; the module docstring defines D, P and S.
 
     Attributes
     ----------
@@ -87,9 +87,9 @@ class ResidualCovariance(AbstractProductVariance):
         return self.ratios(X)[:, None]
 
     def forms(self, X: Float) -> tuple[Float, Float, Float]:
-        """Compute ``x'R x``, ``x'S x`` and ``x'R D P R x`` for features X (c, m); (c,) each.
+        """Compute ``x'R x``, ``x'S x`` and ``x'R D P R x`` for features X (c, m), each (c,).
 
-        The matrices are defined in the module docstring.
+        The module docstring defines the matrices.
         """
         sizes, squares, slopes = (np.empty(len(X)) for _ in range(3))
         for rows, strip in strips(X):
@@ -102,7 +102,10 @@ class ResidualCovariance(AbstractProductVariance):
         return sizes, squares, slopes
 
     def ratios(self, X: Float) -> Float:
-        """Compute variance ratios of features X (c, m), (c,); 1 if covariates explain a feature."""
+        """Compute the variance ratios (c,) of features X (c, m).
+
+        The ratio is 1 if covariates explain a feature.
+        """
         sizes, squares, _ = self.forms(X)
         is_unexplained = sizes > EXPLAINED * np.vecdot(X, X)
         expected = np.where(is_unexplained, sizes * self.mean, 1.0)
@@ -112,10 +115,10 @@ class ResidualCovariance(AbstractProductVariance):
 def variance_ratios(
     covariances: Sequence[AbstractProductVariance], X: Float, missing: Mask | None
 ) -> Float:
-    """Compute variance ratios of the values and the dominance of features for t targets, (c, 2, t).
+    """Compute variance ratios of features and of their dominance for t targets, (c, 2, t).
 
-    Dominance is the part of the square of a feature that is orthogonal to its values. Only features
-    with three distinct values have dominance; for others its ratio is 1.
+    Dominance is the part of the squared values of a feature that is orthogonal to the values. It
+    exists only for features with three distinct values. For other features its ratio is 1.
 
     Parameters
     ----------
@@ -135,7 +138,7 @@ def variance_ratios(
 
 
 def _has_three(X: Float, missing: Mask | None) -> Mask:
-    """Whether features X (c, m) have three distinct values; missing values do not count."""
+    """Mask (c,) of features X (c, m) with exactly three distinct non-missing values."""
     absent = np.zeros(X.shape, dtype=bool) if missing is None else missing
     least = np.where(absent, np.inf, X).min(axis=1, keepdims=True)
     most = np.where(absent, -np.inf, X).max(axis=1, keepdims=True)
@@ -146,7 +149,7 @@ def _has_three(X: Float, missing: Mask | None) -> Mask:
 
 
 def _dominance(X: Float, missing: Mask | None) -> Float:
-    """Squares of features X (c, m), orthogonal to 1 and X over the samples that have a value."""
+    """Compute the squares of features X (c, m), made orthogonal to 1 and X, 0 if missing."""
     present = np.ones(X.shape) if missing is None else (~missing).astype(np.float64)
     squares = X * X
     mean = squares.sum(axis=1) / present.sum(axis=1)
@@ -156,7 +159,7 @@ def _dominance(X: Float, missing: Mask | None) -> Float:
 
 
 def strips(X: Float) -> Iterator[tuple[slice, Float]]:
-    """Yield copies of X (c, m) in strips of `HEIGHT` rows; the last is padded with zeros."""
+    """Yield X (c, m) in copies of `HEIGHT` rows; the last copy is padded with zeros."""
     for start in range(0, len(X), HEIGHT):
         rows = slice(start, min(start + HEIGHT, len(X)))
         strip = np.zeros((HEIGHT, X.shape[1]))

@@ -1,27 +1,28 @@
 r"""Symmetric (m, m) matrices: kernels K and L, weights W, and their products ``A = W o K``.
 
-Two representations share an interface: the diagonal, row sums, quadratic forms, inner products
-under permutations, projections, and the powers that moments of permutations need
+Two representations share an interface. It provides the diagonal, row sums, quadratic forms, inner
+products under permutations, projections, and the powers for moments of permutations
 (`dhsic.criteria.null`):
 
-- `DenseSymmetric` stores all entries, for labels with many classes or data with many features;
+- `DenseSymmetric` stores all entries, for labels with many classes or data with many features.
 - `LowRankSymmetric` stores directions, ``F diag(w) F'``, and a separate diagonal. None of its
   operations forms an (m, m) matrix.
 
-The diagonal is separate because the diagonals of kernels are known exactly, even if all other
-entries are approximated, and because it is 0 for the unbiased estimator. With ``B = F diag(w) F'``
-the matrix is ``A = B + Diag(diagonal - own)``, where ``own`` is the diagonal of B.
+The diagonal is separate for two reasons. The diagonals of kernels are known exactly, even if all
+other entries are approximations. And the diagonal is 0 for the unbiased estimator. With
+``B = F diag(w) F'`` the matrix is ``A = B + Diag(diagonal - own)``, where ``own`` is the diagonal
+of B.
 
-`LowRankSymmetric.hadamard` is the elementwise product ``A = W o K``. With ``W = U M U'`` and ``K =
-F diag(w) F'``, both off the diagonal, it is, off the diagonal, ``Z Theta Z'``: row i of Z is the
-Kronecker product of rows i of U and F, and ``Theta = M kron diag(w)``. The n = q r columns of Z are
-nearly dependent, so they are compressed: with ``Z = Q R`` and ``R Theta R' = V T V'`` only the few
-large T are kept, and
+`LowRankSymmetric.hadamard` computes the elementwise product ``A = W o K``. Off the diagonal, let
+``W = U M U'`` and ``K = F diag(w) F'``. Then ``A = Z Theta Z'`` off the diagonal, where row i of Z
+is the Kronecker product of rows i of U and F, and ``Theta = M kron diag(w)``. The n = q r columns
+of Z are nearly dependent, so they are compressed. With ``Z = Q R`` and ``R Theta R' = V T V'``,
+only the few large T are kept. The directions
 
     ``Q V = Z (Theta R' V T^{-1})``
 
-needs neither Q nor an inverse of R, which may be singular. So Z is computed twice in strips of
-samples, once for R and once for the result, and nothing larger is ever in memory.
+need neither Q nor an inverse of R, which may be singular. Z is therefore computed twice in strips
+of samples, once for R and once for the result, and is never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ ROUNDING = float(np.finfo(np.float64).eps)
 
 
 class Symmetric(ABC):
-    """A symmetric (m, m) matrix A, in float64."""
+    """Symmetric (m, m) matrix A in float64."""
 
     #: Diagonal of A, (m,).
     diagonal: Float
@@ -72,44 +73,44 @@ class Symmetric(ABC):
 
     @abstractmethod
     def cubic_sums(self) -> tuple[float, float, float]:
-        """Cubic sums ``sum_ij A_ij^3``, ``sum_ij A_ii A_ij^2`` and ``tr A^3``."""
+        """Compute the sums ``sum_ij A_ij^3``, ``sum_ij A_ii A_ij^2`` and ``tr A^3``."""
 
     @abstractmethod
     def quadratic(self, Z: Float) -> Float:
-        """Quadratic forms ``z' A z`` for the columns z of Z (m, n): (n,)."""
+        """Compute the quadratic forms ``z' A z`` of the columns z of Z (m, n): (n,)."""
 
     @abstractmethod
     def to_dense(self) -> Float:
-        """All entries of the matrix, (m, m), read-only."""
+        """Return all entries of the matrix, (m, m); do not write to the array."""
 
     @abstractmethod
     def changed(self, scale: float, diagonal: Float, less: float = 0.0) -> Symmetric:
-        """Matrix ``scale A`` with a new `diagonal` (m,), minus `less` times ``I - 1 1' / m``."""
+        """Return ``scale A`` with a new `diagonal` (m,), minus `less` times ``I - 1 1' / m``."""
 
     @abstractmethod
     def projected(self, Q: Float) -> Symmetric:
-        """Projection ``R A R`` with ``R = I - Q Q'``, for Q (m, p) with orthonormal columns."""
+        """Return ``R A R`` with ``R = I - Q Q'``, for Q (m, p) with orthonormal columns."""
 
     @abstractmethod
     def of_samples(self, rows: Index) -> Symmetric:
-        """Submatrix (n, n) of the samples `rows` (n,)."""
+        """Return the submatrix (n, n) of the samples `rows` (n,)."""
 
     @abstractmethod
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
-        """Inner products of this matrix, permuted, with other matrices: (others, n).
+        """Compute inner products of permutations of this matrix with other matrices: (others, n).
 
-        They are ``<C[p, p], A>``, with C this matrix, p a row of `permutations` (n, m), and A one
-        of the others.
+        They are ``<C[p, p], A>``, where C is this matrix, p is a row of `permutations` (n, m), and
+        A is one of the other matrices.
         """
 
     @property
     @abstractmethod
     def bytes_permuted(self) -> int:
-        """Bytes that `inner` needs per permutation."""
+        """Number of bytes that `inner` needs per permutation."""
 
 
 class DenseSymmetric(Symmetric):
-    """A symmetric matrix with all entries, `matrix` (m, m) float64."""
+    """Symmetric matrix that stores all entries, `matrix` (m, m) float64."""
 
     def __init__(self, matrix: Float) -> None:
         self.matrix = matrix
@@ -124,15 +125,15 @@ class DenseSymmetric(Symmetric):
         return float(np.linalg.norm(self.matrix))
 
     def tile(self, rows: slice, columns: slice) -> Float:
-        """Part of the matrix, read-only."""
+        """Return a part of the matrix; do not write to the array."""
         return self.matrix[rows, columns]
 
     def times(self, x: Float) -> Float:
-        """``A x``, (m,)."""
+        """Compute the product ``A x``, (m,)."""
         return np.asarray(self.matrix @ x)
 
     def cubic_sums(self) -> tuple[float, float, float]:
-        """Compute the cubic sums; ``tr A^3 = <A^2, A>`` takes the lower triangle, O(m^3)."""
+        """Compute the cubic sums; ``tr A^3 = <A^2, A>`` from the lower triangle takes O(m^3)."""
         A, trace = self.matrix, 0.0
         for a in range(0, len(A), MULTIPLIED):
             b = min(a + MULTIPLIED, len(A))
@@ -165,7 +166,7 @@ class DenseSymmetric(Symmetric):
         return DenseSymmetric(self.matrix[np.ix_(rows, rows)])
 
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
-        """Inner products of this matrix, permuted, with others: by triangles, (others, n)."""
+        """Compute inner products of permutations of this matrix with others, by triangles."""
         matrices = [A.to_dense() for A in others]
         values = np.zeros((len(others), len(permutations)))
         for k, p in enumerate(permutations):
@@ -179,7 +180,7 @@ class DenseSymmetric(Symmetric):
 
     @property
     def bytes_permuted(self) -> int:
-        """Bytes of one permutation, because `inner` processes one permutation at a time."""
+        """Number of bytes for one permutation: `inner` processes one at a time."""
         return 8 * len(self.matrix)
 
 
@@ -187,10 +188,10 @@ class DenseSymmetric(Symmetric):
 class LowRankSymmetric(Symmetric):
     """Low-rank matrix: ``F diag(weights) F'`` off the diagonal, and an exact diagonal, (m,).
 
-    F (m, r) has a row per sample; r may be 0. `hadamard` returns directions as contiguous columns;
-    all others are stored as contiguous rows. `weights` are (r,). For the unbiased estimator they
-    are a symmetric (r, r) matrix; such a matrix only supports sums and products. `error` is the
-    relative error of the low-rank form, as measured by its creator; infinite if unknown.
+    F (m, r) has one row per sample; r may be 0. Its rows are contiguous, except that `hadamard`
+    returns contiguous columns. `weights` are (r,), or, for the unbiased estimator, a symmetric
+    (r, r) matrix; the result then only supports sums and products. `error` is the relative error of
+    the low-rank form as measured when it was created, infinite if unknown.
     """
 
     F: Float
@@ -204,7 +205,7 @@ class LowRankSymmetric(Symmetric):
 
     @staticmethod
     def of(F: Float, weights: Float, error: float = 0.0) -> LowRankSymmetric:
-        """Create ``F diag(weights) F'``, including its diagonal."""
+        """Create ``F diag(weights) F'`` with the diagonal of this product."""
         return LowRankSymmetric(F, weights, diagonal_of_product(F, weights), error)
 
     @property
@@ -224,7 +225,7 @@ class LowRankSymmetric(Symmetric):
 
     @property
     def core(self) -> Float:
-        """Weights as a matrix between directions, (r, r)."""
+        """Weights as a matrix (r, r), which is diagonal if `weights` are (r,)."""
         return self.weights if self.weights.ndim == 2 else np.diag(self.weights)
 
     @cached_property
@@ -233,7 +234,7 @@ class LowRankSymmetric(Symmetric):
 
     @property
     def across(self) -> Float:
-        """Row sums of A computed from the directions, without the diagonal, (m,)."""
+        """Row sums of A without the diagonal, computed from the directions, (m,)."""
         return np.asarray((self.weights * self.F.sum(axis=0)) @ self.F.T - self.own)
 
     @cached_property
@@ -247,20 +248,20 @@ class LowRankSymmetric(Symmetric):
         return float(np.sqrt(off + float(self.diagonal @ self.diagonal)))
 
     def rows(self, which: Index) -> Float:
-        """Rows of A, including the exact diagonal, for samples `which` (n,): (n, m)."""
+        """Compute the rows of A, with the exact diagonal, for samples `which` (n,): (n, m)."""
         A = _weighted(self.F[which], self.weights) @ self.F.T
         A[np.arange(len(which)), which] = self.diagonal[which]
         return np.asarray(A)
 
     def times(self, x: Float) -> Float:
-        """``A x``, (m,)."""
+        """Compute the product ``A x``, (m,)."""
         return self.F @ (self.core @ (self.F.T @ x)) + self.diagonal_residual * x
 
     def cubic_sums(self) -> tuple[float, float, float]:
         """Compute the cubic sums from ``A = B + D``, with ``B = F diag(w) F'`` and D diagonal.
 
-        This takes O(m r^2), and for the cubes of entries O(m r^3), by inner products of three
-        directions, or O(m^2 r), by single entries.
+        This takes O(m r^2). The cubes of entries take O(m r^3) in addition, by inner products of
+        three directions, or O(m^2 r), by single entries.
         """
         F, w, own, D = self.F, self.weights, self.own, self.diagonal_residual
         between = (F.T @ F) * w
@@ -289,9 +290,9 @@ class LowRankSymmetric(Symmetric):
         return self.rows(np.arange(self.n_samples))
 
     def changed(self, scale: float, diagonal: Float, less: float = 0.0) -> LowRankSymmetric:
-        """Matrix ``scale A`` with a new `diagonal` (m,), minus `less` times ``I - 1 1' / m``.
+        """Return ``scale A`` with a new `diagonal` (m,), minus `less` times ``I - 1 1' / m``.
 
-        If `less` is not 0, the result has an additional direction of ones.
+        If `less` is not 0, the result has an additional direction, a vector of ones.
         """
         F, weights, m = self.F, scale * self.weights, self.n_samples
         if less:
@@ -300,10 +301,10 @@ class LowRankSymmetric(Symmetric):
         return LowRankSymmetric(F, weights, diagonal)
 
     def projected(self, Q: Float) -> LowRankSymmetric:
-        """Projection ``R A R`` with ``R = I - Q Q'``, for Q (m, p) with orthonormal columns.
+        """Return ``R A R`` with ``R = I - Q Q'``, for Q (m, p) with orthonormal columns.
 
-        With D the exact diagonal of A minus that of its directions, ``R D R = D + [Q, D Q] N [Q, D
-        Q]'``, so the result has additional directions, from the eigenvectors of N (2 p, 2 p).
+        Let D be `diagonal_residual`. Then ``R D R = D + [Q, D Q] N [Q, D Q]'``, so the result has
+        2 p additional directions, computed from the eigenvectors of N (2 p, 2 p).
         """
         q, extra = Q.shape[1], self.diagonal_residual
         F, weights = self.F - Q @ (Q.T @ self.F), self.weights
@@ -320,10 +321,11 @@ class LowRankSymmetric(Symmetric):
         return LowRankSymmetric(self.F[rows], self.weights, self.diagonal[rows], self.error)
 
     def leading(self, part: float) -> LowRankSymmetric:
-        """Approximate the matrix by as few orthogonal directions as possible.
+        """Approximate the matrix by the minimum number of orthogonal directions.
 
-        The omitted part of the trace is at most `part` times the norm. Returns the matrix itself if
-        weights are not positive numbers, or if its diagonal is not that of the product.
+        The omitted part of the trace is at most `part` times the norm. The result is the matrix
+        itself if any weight is negative, if weights are a matrix, or if the exact diagonal differs
+        from the diagonal of the product.
         """
         if self.weights.ndim != 1 or (self.weights < 0).any() or self.diagonal_residual.any():
             return self
@@ -336,7 +338,7 @@ class LowRankSymmetric(Symmetric):
         return LowRankSymmetric.of(B @ selected, np.ones(selected.shape[1]), self.error)
 
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
-        """Inner products of this matrix, permuted, with others: by quadratic forms, (others, n)."""
+        """Compute inner products of permutations of this matrix with others, by quadratic forms."""
         n, m = permutations.shape
         Z = self.F[permutations.T].reshape(m, -1)  # columns are ordered by permutation
         values = [A.quadratic(Z).reshape(n, -1) @ self.weights for A in others]
@@ -348,11 +350,11 @@ class LowRankSymmetric(Symmetric):
 
     @property
     def bytes_permuted(self) -> int:
-        """Bytes of all directions of one permutation."""
+        """Number of bytes of the permuted directions, for one permutation."""
         return self.F.nbytes
 
     def hadamard_sums(self, K: LowRankSymmetric) -> Float:
-        """Row sums ``(W o K) 1``, (m,), with W this matrix; by the decomposition of JMLR 2.6.3."""
+        """Compute the row sums ``(W o K) 1``, (m,), as in JMLR 2.6.3; W is this matrix."""
         weighted = K.F * K.weights
         between = self.core @ (self.F.T @ weighted)  # (q, r)
         sums = np.einsum("ij,ij->i", self.F @ between, K.F)
@@ -362,11 +364,11 @@ class LowRankSymmetric(Symmetric):
     def hadamard(
         self, K: LowRankSymmetric, *, rank: int | None = None, tolerance: float = 0.0
     ) -> LowRankSymmetric:
-        """Elementwise product ``W o K``, with W this matrix, in orthogonal directions.
+        """Compute the elementwise product ``W o K`` in orthogonal directions; W is this matrix.
 
-        Directions are in descending order. Their number is the minimum that loses at most a
-        fraction `tolerance` of ``||Z Theta Z'||_F``, and at most `rank`; the `error` of the result
-        is the fraction lost. It takes O(m (q r)^2).
+        Directions are in descending order of their weights. Their number is the minimum that loses
+        at most a fraction `tolerance` of ``||Z Theta Z'||_F``, but at most `rank`. The `error` of
+        the result is the lost fraction. The computation takes O(m (q r)^2).
         """
         m = self.n_samples
         if len(K.F) != m or K.n_samples != m:
@@ -387,7 +389,7 @@ class LowRankSymmetric(Symmetric):
         return LowRankSymmetric(Y.T, T / m, self.diagonal * K.diagonal, missing, is_orthogonal=True)
 
     def form(self, scale: float, dtype: Any) -> LowRankQuadratic:
-        """Matrix ``A / scale`` for quadratic forms, in this dtype."""
+        """Create the quadratic forms of ``A / scale`` in a dtype."""
         Y = np.ascontiguousarray(self.F.T, dtype=dtype)
         theta = self.weights / scale
         # Rounding directions to the dtype changes the diagonal of their product, so it is
@@ -397,9 +399,9 @@ class LowRankSymmetric(Symmetric):
 
 
 def diagonal_of_product(F: Float, weights: Float) -> Float:
-    """Diagonal of ``F diag(weights) F'``, (m,) float64; weights are (r,) or (r, r).
+    """Compute the diagonal of ``F diag(weights) F'``, (m,) float64.
 
-    Directions F (m, r) whose columns are contiguous are summed one after another.
+    F is (m, r), and `weights` are (r,) or (r, r). Contiguous columns of F are summed one by one.
     """
     if F.flags.f_contiguous and weights.ndim == 1:
         own = np.zeros(len(F))
@@ -414,7 +416,7 @@ def _weighted(F: Float, weights: Float) -> Float:
 
 
 def products_of(U: Float, F: Float) -> Float:
-    """Matrix Z (s, q r), whose rows are Kronecker products of rows of U (s, q) and F (s, r)."""
+    """Compute the Kronecker products of the rows of U (s, q) and F (s, r): Z (s, q r)."""
     return (U[:, :, None] * F[:, None, :]).reshape(len(U), U.shape[1] * F.shape[1])
 
 
@@ -423,10 +425,10 @@ def compression(
 ) -> tuple[Float, Float, float]:
     """Compress ``Z Theta Z'`` to ``P diag(T) P'`` with ``P = Z mix``, from the Gram matrix ``Z'Z``.
 
-    Z is (m, n), Theta (n, n). Returns `mix` (n, kept), T (kept,), and the fraction of the norm that
-    is lost. Columns of Z are scaled to equal norm. Directions smaller than the square root of the
-    rounding error are lost, which is a fraction of about 1e-8 of A. P is orthonormal to the
-    precision of A, because its directions are large in ``Z Theta Z'`` too.
+    Z is (m, n), and Theta is (n, n). Returns `mix` (n, k) and T (k,) for k directions, and the lost
+    fraction of the norm. Columns of Z are scaled to equal norm. Directions smaller than the square
+    root of the rounding error are lost, a fraction of about 1e-8 of A. P is orthonormal to the
+    precision of A, because its directions are large in ``Z Theta Z'``, too.
     """
     sizes = np.sqrt(np.diagonal(gram))
     sizes[sizes == 0] = 1.0
@@ -438,7 +440,7 @@ def compression(
 
 
 def _strips(U: Float, F: Float) -> Iterator[tuple[slice, Float]]:
-    """Yield slices of samples, each with its rows of the matrix Z of `products_of`, (s, q r)."""
+    """Yield slices of s samples with their rows of the result of `products_of`, (s, q r)."""
     m, n = len(U), U.shape[1] * F.shape[1]
     rows = max(STRIP_ENTRIES // max(n, 1), LEAST_ROWS * n)
     for a in range(0, m, rows):
@@ -448,7 +450,10 @@ def _strips(U: Float, F: Float) -> Iterator[tuple[slice, Float]]:
 
 
 def _compress(core: Float, rank: int | None, tolerance: float) -> tuple[Float, Float, float]:
-    """Leading eigenvalues and eigenvectors of `core` (n, n), and the lost fraction of its norm."""
+    """Compute leading eigenvalues and eigenvectors of `core` (n, n).
+
+    Returns the eigenvalues, the eigenvectors, and the lost fraction of the norm.
+    """
     values, V = np.linalg.eigh((core + core.T) / 2)
     order = np.argsort(-np.abs(values), kind="stable")
     values, V = values[order], V[:, order]

@@ -1,4 +1,4 @@
-"""Samples with weights: their effective number, weighted ranks, and projections."""
+"""Functions for weighted samples: effective number, weighted ranks, and a basis of covariates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from dhsic.linalg.covariates import covariate_basis
 
 
 def effective_size(weights: Float) -> float:
-    """Effective number of samples of weights (m,), ``(sum w)^2 / sum w^2`` (Kish, 1965).
+    """Compute the effective number of samples, ``(sum w)^2 / sum w^2``, for weights w (m,).
+
+    See Kish (1965).
 
     >>> effective_size(np.array([1.0, 1.0, 2.0, 2.0]))
     3.6
@@ -18,10 +20,11 @@ def effective_size(weights: Float) -> float:
 
 
 def weighted_ranks(x: Array, p: Float, tie: float = 0.0) -> tuple[Float, Index]:
-    """Weighted mid-ranks of x (m,), in (0, 1), and the first sample of each level, ascending.
+    """Compute weighted mid-ranks of x (m,), between 0 and 1.
 
-    The rank of a sample is the weight of all smaller values and half the weight of equal ones; the
-    weights p (m,) sum to 1. Neighbours that differ by at most `tie` are equal.
+    The rank of a sample is the total weight of smaller values plus half the total weight of equal
+    values. The weights p (m,) sum to 1. Sorted neighbours that differ by at most `tie` count as
+    equal. Also returns the first sample of each distinct value, by ascending value.
 
     >>> weighted_ranks(np.array([7.0, 1.0, 7.0]), np.array([0.25, 0.5, 0.25]))
     (array([0.75, 0.25, 0.75]), array([1, 0]))
@@ -35,9 +38,10 @@ def weighted_ranks(x: Array, p: Float, tie: float = 0.0) -> tuple[Float, Index]:
 
 
 def weighted_basis(covariates: Array | None, p: Float) -> Float:
-    """Orthonormal basis (m, q + 1) of ``sqrt(p) [1, C]``, for weights p (m,) and covariates C.
+    """Compute an orthonormal basis (m, q + 1) of ``sqrt(p) [1, C]``.
 
-    Raises InputError for covariates that `covariate_basis` rejects.
+    p (m,) are weights, and C (m, q) are covariates. Raises InputError for the same reasons as
+    `covariate_basis`.
     """
     root = np.sqrt(p)[:, None]
     if covariates is None:

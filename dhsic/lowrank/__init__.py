@@ -1,4 +1,4 @@
-"""Low-rank factors of the data kernel matrix, from inner products with landmarks."""
+"""Low-rank factors of the kernel matrix of the data, from inner products with landmarks."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def resolve_factorizer(
     rtol: float | None = None,
     **parameters: Any,
 ) -> AbstractFactorizer:
-    """Create the factorizer with a name; a factorizer object is returned unchanged.
+    """Create a factorizer by its name; return a factorizer object unchanged.
 
-    `rank`, `rtol` and `parameters` are parameters of its class; None means the default.
+    `rank`, `rtol` and `parameters` are parameters of the factorizer; None means the default.
 
     Raises
     ------
     InputError
-        An unknown name, a value that is neither a name nor a factorizer, a parameter that the
-        factorizer does not have or that is out of range, or parameters together with an object.
+        `factorizer` is neither a known name nor a factorizer. Or the factorizer does not have a
+        parameter, or a value is out of range. Or parameters are passed together with an object.
     """
     settings: dict[str, Any] = {"rank": rank, "rtol": rtol, **parameters}
     settings = {name: value for name, value in settings.items() if value is not None}

@@ -1,16 +1,15 @@
-r"""A factorizer turns inner products with b landmarks into ``K ~ F diag(weights) F'``.
+r"""Interface of factorizers, which compute ``K ~ F diag(weights) F'`` from landmarks.
 
-The statistic is additive over features, so one pass over the data computes the inner products of
-all m samples with b *landmarks*; no m x m matrix is ever formed. The factored matrix is a base
-matrix of the kernel's expansion, or K itself for kernels with a bandwidth. Only entries off the
-diagonal count, because the diagonal of K is known exactly.
+One pass over the data computes the inner products of all m samples with b *landmarks*, because they
+are sums over features. No m x m matrix is ever formed. The factored matrix is a base matrix of the
+kernel's expansion, or K itself for kernels with a bandwidth. Only entries off the diagonal are
+approximated, because the diagonal of K is known exactly. Rows of a base matrix at the landmarks are
+computed from inner products when they are needed.
 
-Rows of a base matrix at the landmarks are computed from inner products when they are needed.
-
-The error of a factor is estimated from pairs of samples. Entries of K are known for pairs that
-include a landmark of the fit, so their residuals are measured. For pairs of two other samples they
-are known only if one of the two is *held out*: a landmark that the fit did not use or, if it used
-all, a landmark predicted by the fit to the other landmarks (leave-one-out).
+The error of a factor is estimated from pairs of samples. If a pair includes a landmark of the fit,
+its entry of K is known, so its residual is measured. For two other samples, the entry is known only
+if one of them is *held out*: a landmark that the fit did not use. If the fit used all landmarks,
+they are predicted by fits to the other landmarks (leave-one-out).
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ MOST_HELD, LEAST_HELD = 64, 16
 
 @dataclass(frozen=True, slots=True)
 class Landmarks:
-    """Inner products of b landmarks with m samples, the statistic from which K is factored.
+    """Inner products of b landmarks with m samples, from which K is factored.
 
-    `inner` (b, m) are these inner products, summed over features, and `norms` (m,) the squared
-    norms of the samples, all float64. `rows` (b,) are the sample indices of the landmarks; None if
-    the landmarks are random directions of feature space.
+    `inner` (b, m) contains the inner products, summed over features, and `norms` (m,) the squared
+    norms of the samples, both in float64. `rows` (b,) are the sample indices of the landmarks, or
+    None if the landmarks are random directions of the feature space.
     """
 
     inner: Float
@@ -84,7 +83,13 @@ class Landmarks:
 
     @property
     def samples(self) -> Index:
-        """Sample indices of the landmarks, (b,); InputError if they are random directions."""
+        """Sample indices of the landmarks, (b,).
+
+        Raises
+        ------
+        InputError
+            The landmarks are random directions.
+        """
         if self.rows is None:
             raise InputError(
                 f"These {self.n_landmarks} landmarks are random directions, which only work for "
@@ -104,7 +109,7 @@ class Landmarks:
 
 
 def uniform_rows(m: int, n: int, seed: int) -> Index:
-    """Draw `n` of `m` samples uniformly without replacement: indices (n,), ascending."""
+    """Draw n of m samples uniformly without replacement; return ascending indices (n,)."""
     if not 1 <= n <= m:
         raise InputError(f"{n} landmarks of {m} samples; pass a number from 1 to {m}.")
     rng = np.random.default_rng(seed)
@@ -112,12 +117,12 @@ def uniform_rows(m: int, n: int, seed: int) -> Index:
 
 
 def random_directions(seed: int, features: Index, n: int) -> Float:
-    """Draw `n` standard normal directions and return their entries at `features`: (n, c).
+    """Draw n standard normal directions of the feature space; return some of their entries.
 
-    `features` (c,) are feature indices from 0. An entry depends only on the seed, its direction and
-    its feature, so every division of the features into blocks, and every larger n, gives the same
-    values. Each chunk of `CHUNK` features has its own generator: blocks that span few chunks are
-    cheap.
+    `features` (c,) are feature indices from 0, and the result is (n, c). An entry depends only on
+    the seed, its direction and its feature, so it is the same for every division of the features
+    into blocks, and for every larger n. Each chunk of `CHUNK` features has its own generator, so
+    blocks within few chunks are cheap.
     """
     features = np.asarray(features, dtype=np.int64)
     chunks, offsets = np.divmod(features, CHUNK)
@@ -139,13 +144,16 @@ def landmark_statistic(X: Array, rows: Index) -> Landmarks:
 
 @dataclass(frozen=True)
 class LandmarkStats:
-    """Statistics for bandwidth policies, computed from landmarks; `value(sigma)` is HSIC."""
+    """Statistics for the choice of a bandwidth, computed from landmarks.
+
+    `value(sigma)` returns HSIC.
+    """
 
     landmarks: Callable[[], Landmarks]
     value: Callable[[float], float]
 
     def pair_distances(self) -> Float:
-        """Squared distances of all pairs that include a landmark, each pair once."""
+        """Compute the squared distances of all pairs that include a landmark, each pair once."""
         statistic = self.landmarks()
         rows, norms = statistic.samples, statistic.norms
         D = squared_distances(statistic.inner, norms[rows], norms)
@@ -156,13 +164,16 @@ class LandmarkStats:
         return np.asarray(D[counted])
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
-        """HSIC for each sigma, computed from a low-rank factor."""
+        """Compute HSIC for each sigma from a low-rank factor."""
         return [self.value(sigma) for sigma in sigmas]
 
 
 @dataclass(frozen=True, slots=True)
 class BaseRows:
-    """Rows of a base matrix (`key`; None: K itself) at landmarks that are samples."""
+    """Rows of a base matrix, which is a term of the kernel's expansion, at landmarks.
+
+    The landmarks are samples. `key` is the number of the base matrix, or None for K itself.
+    """
 
     kernel: AbstractKernel
     sigma: float
@@ -175,7 +186,7 @@ class BaseRows:
         return self.landmarks.samples
 
     def part(self, which: Index, columns: slice | Index) -> Float:
-        """Base matrix between landmarks `which` (s,) and samples `columns`: a new array (s, t)."""
+        """Compute the base matrix between s landmarks `which` and t samples `columns`: (s, t)."""
         rows = self.rows[which]
         inner, norms = self.landmarks.inner, self.landmarks.norms
         products = (
@@ -184,7 +195,7 @@ class BaseRows:
         return self.kernel.part(self.key, products, norms[rows], norms[columns], self.sigma)
 
     def strips(self, which: Index) -> Iterator[tuple[slice, Float]]:
-        """Yield the rows of landmarks `which` (s,) strip by strip: columns, and a part (s, t)."""
+        """Yield the rows of s landmarks `which` in strips: the columns, and the values (s, t)."""
         m = self.landmarks.n_samples
         width = max(LEAST_STRIP, STRIP_BYTES // (8 * max(1, len(which))))
         for a in range(0, m, width):
@@ -192,24 +203,27 @@ class BaseRows:
             yield columns, self.part(which, columns)
 
     def itself(self, which: Index, columns: slice) -> tuple[Index, Index]:
-        """Row and column indices of the entries of a strip on the diagonal of the matrix."""
+        """Return the row and column indices of the strip's entries on the matrix diagonal."""
         rows = self.rows[which]
         here = np.flatnonzero((rows >= columns.start) & (rows < columns.stop))
         return here, rows[here] - columns.start
 
     def among(self, which: Index) -> Float:
-        """Base matrix among landmarks `which`, (s, s), symmetric to the last bit."""
+        """Compute the base matrix among landmarks `which`, (s, s), exactly symmetric."""
         K = self.part(which, self.rows[which])
         return np.asarray((K + K.T) / 2)
 
     def diagonal(self, samples: Index | None = None) -> Float:
-        """Diagonal of the base matrix, (m,), or its entries for `samples`, (s,)."""
+        """Compute the diagonal of the base matrix, (m,), or its entries for `samples`, (s,)."""
         norms = self.landmarks.norms if samples is None else self.landmarks.norms[samples]
         return self.kernel.diagonal(self.key, norms, self.sigma)
 
 
 class AbstractFactorizer(ABC):
-    """Factorization method with its parameters, for base matrices of a kernel."""
+    """Method and parameters for the factorization of a kernel's base matrices.
+
+    Base matrices are the terms of the kernel's expansion.
+    """
 
     name: ClassVar[str]
 
@@ -223,16 +237,17 @@ class AbstractFactorizer(ABC):
         base: int | None = 0,
         seed: int = 0,
     ) -> LowRankSymmetric:
-        """Factor base matrix `base` (None: K itself) into ``F diag(weights) F'`` and its diagonal.
+        """Factor a base matrix into ``F diag(weights) F'`` and its exact diagonal.
 
-        The diagonal is exact. Weights are 1, or -1 for negative directions of the spectral
-        factorizer. The error of the result is the factorizer's estimate of ``||K - F diag(weights)
-        F'||_F / ||K||_F`` off the diagonal. The same input and seed give identical bits.
+        `base` is the number of the base matrix, or None for K itself. Weights are 1, or -1 for
+        negative directions of the spectral factorizer. The error of the result is an estimate of
+        ``||K - F diag(weights) F'||_F / ||K||_F`` off the diagonal. The same input and seed give
+        bitwise the same result.
 
         Raises
         ------
         InputError
-            A kernel or landmarks that the factorizer does not support.
+            The factorizer does not support the kernel or the landmarks.
         """
         rows = BaseRows(kernel, sigma, landmarks, base)
         F, weights, error = self._directions(rows, seed)
@@ -247,9 +262,9 @@ class AbstractFactorizer(ABC):
 class HeldRows:
     """Held-out landmarks, on which the error of a factor is measured.
 
-    `which` (s,) are their positions among the landmarks, `embedding` (s, r) the rows of F that the
-    fit predicts for them, and `sizes` (s,) the expected sizes of their residuals, up to a common
-    factor.
+    `which` (s,) contains their positions among the landmarks, and `embedding` (s, r) the rows of F
+    that the fit predicts for them. `sizes` (s,) are the expected sizes of their residuals, up to a
+    common factor.
     """
 
     which: Index
@@ -265,12 +280,13 @@ class HeldRows:
         seed: int,
         left_out: Callable[[Index], Float],
     ) -> HeldRows:
-        """Choose at most `MOST_HELD` unused landmarks; used ones if under `LEAST_HELD` are unused.
+        """Choose at most `MOST_HELD` landmarks that the fit did not use.
 
-        F (m, r) is the factor of a positive definite K, `used` (n,) are the positions of the
-        landmarks that it was fitted to, in any order, and `sizes` (m,) is the diagonal of the
-        residual. The function `left_out` takes indices into `used`, and returns the rows of F that
-        the fit to the other used landmarks predicts for these landmarks.
+        If fewer than `LEAST_HELD` are unused, used landmarks are chosen. F (m, r) is the factor of
+        a positive definite K. `used` (n,) are the positions of the landmarks to which it was
+        fitted, in any order, and `sizes` (m,) is the diagonal of the residual. The function
+        `left_out` takes indices into `used`. It returns the rows of F for these landmarks, as
+        predicted by the fit to the other used landmarks.
         """
         unused = np.setdiff1d(np.arange(rows.landmarks.n_landmarks), used)
         are_unused = len(unused) >= LEAST_HELD
@@ -289,16 +305,17 @@ class HeldRows:
 def estimated_error(
     rows: BaseRows, F: Float, weights: Float, used: Index, held: HeldRows, sizes: Float
 ) -> float:
-    """Estimate a factor's relative error off the diagonal, at least 0, from all known entries of K.
+    """Estimate the relative error of a factor, off the diagonal, from the known entries of K.
 
-    With d_i the expected size of sample i's residuals, the sum of squared residuals over pairs of
-    unused samples is assumed to be ``rho`` times the sum of ``d_i d_j``; rho is measured on the
-    held-out rows. For a factor of a positive definite K pass ``d_i = K_ii - f_i' f_i``, the
-    diagonal of the residual. Then rho is at most 1, by Cauchy and Schwarz, and the estimate stays
-    right even if the used landmarks are the samples that are hardest to predict.
+    Let d_i be the expected size of the residuals of sample i. The sum of squared residuals over
+    pairs of unused samples is assumed to be ``rho`` times the sum of ``d_i d_j``. The factor rho is
+    measured on the held-out rows. For a factor of a positive definite K pass
+    ``d_i = K_ii - f_i' f_i``, the diagonal of the residual. Then rho is at most 1, by Cauchy and
+    Schwarz, and the estimate remains valid even if the used landmarks are the samples that are
+    hardest to predict.
 
-    F (m, r) with its `weights` is the factor, `used` (n,) are the positions of the landmarks that
-    the fit used, and `sizes` (m,) are the expected d_i.
+    F (m, r) and its `weights` are the factor, `used` (n,) are the positions of the landmarks that
+    the fit used, and `sizes` (m,) are the expected sizes d_i.
     """
     outside = np.ones(len(F))
     outside[rows.rows[used]] = 0.0
@@ -326,15 +343,16 @@ def measured_error(
     factor: LowRankSymmetric,
     base: int | None = 0,
 ) -> float:
-    """Measure ``||K - F diag(weights) F'||_F / ||K||_F`` off the diagonal, on the rows of `check`.
+    """Measure the relative error ``||K - F diag(weights) F'||_F / ||K||_F`` off the diagonal.
 
-    The result is unbiased if no sample of `check` was a landmark of the factor, and exact if
-    `check` has all samples.
+    Only the rows of K at the landmarks of `check` are used. The result is unbiased if none of them
+    was a landmark of the factor, and exact if they are all samples.
 
     Raises
     ------
     InputError
-        `check` has random directions, or its samples are not those of the factor.
+        The landmarks of `check` are random directions, or `check` and `factor` have different
+        numbers of samples.
     """
     if check.n_samples != len(factor.F):
         raise InputError(
@@ -349,10 +367,10 @@ def measured_error(
 def _squares(
     rows: BaseRows, which: Index, embedding: Float, F: Float, counted: Float
 ) -> tuple[float, float]:
-    """Sums of squared residuals, and of squared entries, over the rows of landmarks `which` (s,).
+    """Sum squared residuals, and squared entries, over the rows of s landmarks `which`.
 
-    The rows are predicted by the product of `embedding` (s, r) and F'. Columns have the weights
-    `counted`.
+    The product of `embedding` (s, r) and F' predicts the rows. `counted` (m,) are weights of the
+    columns.
     """
     residual = total = 0.0
     for columns, K in rows.strips(which):
@@ -365,7 +383,7 @@ def _squares(
 
 
 def relative(residual: float, total: float) -> float:
-    """Relative error ``sqrt(residual / total)``; if the total is 0, it is 0 or infinite.
+    """Return the relative error ``sqrt(residual / total)``; 0 or infinite if the total is 0.
 
     >>> relative(1.0, 4.0), relative(0.0, 0.0), relative(1.0, 0.0)
     (0.5, 0.0, inf)

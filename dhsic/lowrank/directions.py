@@ -1,8 +1,8 @@
 """Leading directions P of ``A = W o K``, stored in slices of the samples, and sums along them.
 
-The directions are computed in one round and reused in the next rounds, which need only ``P' A P``,
-the projection of ``A 1`` on a few functionals, and the residual of A on the check rows (landmarks
-that no fit uses). See `dhsic.lowrank.slices`, also for the notation.
+The directions are computed in one round and reused in the next rounds. Those rounds need only
+``P' A P``, the projection of ``A 1`` on a few functionals, and the residual of A on the check rows
+(landmarks that no fit uses). `dhsic.lowrank.slices` explains the notation.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ DEPENDENT = 1e-10
 
 
 def gram(known: Slice, asked: FittedRound, each: Each = map) -> tuple[Slice, Sums]:
-    """Sum the Gram matrix ``Z'Z`` of every base matrix over the samples of a slice.
+    """Compute the part of a slice of samples in the Gram matrix ``Z'Z`` of every base matrix.
 
-    Rows of Z are Kronecker products of the rows of two factors: the directions of W and those of K.
-    The slice is returned unchanged.
+    Row i of Z is the Kronecker product of rows i of two low-rank factors, of the weights W and of
+    the base matrix. The slice is returned unchanged, together with the Gram matrices.
     """
 
     def of(strip: Slice) -> tuple[None, Sums]:
@@ -44,11 +44,11 @@ def gram(known: Slice, asked: FittedRound, each: Each = map) -> tuple[Slice, Sum
 def leading(
     asked: FittedRound, sums: Sums, W: LowRankSymmetric, tolerance: float, most: int | None = None
 ) -> tuple[dict[int, Float], dict[int, Float]]:
-    """Compute the leading eigenvalues T of A, and `mix` for directions ``P = Z mix``; return both.
+    """Compute the leading directions ``P = Z mix`` and eigenvalues T of ``A = W o K``.
 
-    Z is the matrix of `gram`. For every base matrix ``A ~ P diag(T) P'``. The relative error of A
-    is at most `tolerance`, unless P would need more than `most` columns. `sums` is the result of
-    `gram`, added up over slices.
+    Then ``A ~ P diag(T) P'``. Returns `mix` and T for every base matrix K, by its number. Z is the
+    matrix of `gram`, and `sums` is the result of `gram`, added up over slices. The relative error
+    of A is at most `tolerance`, unless P would need more than `most` columns.
     """
     mix, T = {}, {}
     for base in asked.asked.bases:
@@ -59,7 +59,9 @@ def leading(
 
 
 def core_along(asked: FittedRound, sums: Sums, W: LowRankSymmetric, base: int) -> Float:
-    """Compute ``P' A P``, (k, k), for the directions P stored in slices and one base matrix.
+    """Compute ``P' A P``, (k, k), of ``A = W o K`` for the k directions P that slices store.
+
+    K is the base matrix with the number `base`.
 
     `sums` is the result of `dhsic.lowrank.slices.factor`, added up over slices.
     """
@@ -73,21 +75,21 @@ def core_along(asked: FittedRound, sums: Sums, W: LowRankSymmetric, base: int) -
 class Along:
     """Low-rank form ``A ~ P core P'`` off the diagonal, for every base matrix of the kernel.
 
-    ``A = W o base`` (see `dhsic.lowrank.slices`). The directions P are stored in slices of the
-    samples.
+    A is the elementwise product of W and the base matrix (`dhsic.lowrank.slices`). The directions P
+    are stored in slices of the samples.
 
     Attributes
     ----------
     core : dict
-        Matrix `core` (k, k) of each base matrix, by its number.
+        Matrix `core` (k, k), by number of the base matrix.
     of_differences : bool
         Whether the kernel depends on differences of values, as in `dhsic.kernels.base.PowerSeries`.
     ends : dict
-        Rows of ``P core`` at the n check rows, (n, k), for each base matrix.
+        Rows of ``P core`` at the n check rows, (n, k), by number of the base matrix.
     weights : (n, q) array
-        Rows of ``U M`` at the check rows, with ``W = U M U'``.
+        Rows of ``U M`` at the check rows, where ``W = U M U'``.
     sampled : (c,) int64
-        Positions of the sampled features, among the features whose values the slices hold.
+        Positions of the sampled features, among the features that have values in the slices.
     """
 
     fitted: FittedRound
@@ -98,13 +100,13 @@ class Along:
     sampled: Any = None
 
     def from_checks(self, block: Slice) -> Along:
-        """Return a copy with `ends` and `weights`, from `block`, the slice of the landmarks."""
+        """Return a copy with `ends` and `weights`, computed from the slice of the landmarks."""
         check_rows = block.part(self.fitted.asked.check)
         ends = {base: check_rows.P[base] @ core for base, core in self.core.items()}
         return replace(self, ends=ends, weights=check_rows.W.F @ check_rows.W.core)
 
     def functional(self, base: int, known: Slice) -> Float:
-        """Coefficients f (s,) of even powers of feature values, at the samples of a slice.
+        """Compute the coefficients f (s,) of even powers of a feature at the s samples of a slice.
 
         ``f' x^p`` is the part of the gain of a feature x that products along the directions do not
         include (see `dhsic.passes.projection`). `base` is the number of the base matrix.
@@ -117,11 +119,11 @@ class Along:
         return np.asarray(diagonal - own)
 
     def missed(self, base: int, known: Slice) -> tuple[Float, Float]:
-        """Residual of the check rows of A, (n, s), and row sums of A at these rows, (n,).
+        """Compute the residual (n, s) and the row sums (n,) of A at the n check rows.
 
-        The residual is A minus its low-rank form ``P core P'`` at the s samples of a slice; entries
-        on the diagonal are 0. The row sums are over the samples of the slice. `base` is the number
-        of the base matrix.
+        Check rows are landmarks that the low-rank form does not use. Both results are restricted to
+        the s samples of a slice. The residual is A minus its low-rank form ``P core P'``, and is 0
+        on the diagonal. `base` is the number of the base matrix.
         """
         round_ = self.fitted.asked
         A = round_.checks(base, known)
@@ -134,11 +136,12 @@ class Along:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lead:
-    """Request to compute the leading directions of A, ``P = Z mix``, and functionals B.
+    """Request to compute directions ``P = Z mix`` of ``A = W o K``, and functionals B, in slices.
 
-    Z is the matrix of `gram`. The functionals approximate the coefficients of even powers in later
-    rounds. Columns of B are these coefficients in the present round, ones, and the pairwise
-    products of the first `multiplied` directions. If `multiplied` is 0, B is not computed.
+    Z is the matrix of `gram`. In later rounds, linear combinations of the functionals approximate
+    the coefficients of even powers. The columns of B are the coefficients of the present round, a
+    column of ones, and the pairwise products of the first `multiplied` directions. If `multiplied`
+    is 0, B is not computed.
     """
 
     along: Along
@@ -147,10 +150,10 @@ class Lead:
 
 
 def lead(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, Sums]:
-    """Compute leading directions P (n, k) of A for the n samples of a slice, by base matrix.
+    """Compute directions P (n, k) of ``A = W o K`` and functionals B (n, b) for n samples.
 
-    Also computes B (n, b): the functional of the gains, ones, and products of pairs of directions.
-    Returns the slice with P and B, and its part of the sums ``B'B``, (b, b).
+    `Lead` describes both; there is one P and one B per base matrix. Returns the slice with P and B,
+    and its part of the sums ``B'B``, (b, b).
     """
 
     def of(strip: Slice) -> tuple[tuple[dict[int, Float], dict[int, Float]], Sums]:
@@ -179,9 +182,9 @@ def lead(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, Sums]:
 
 
 def orthonormal(gram: Float) -> Float:
-    """Compute T (n, r) so that the columns of ``B T`` are orthonormal, from `gram`, ``B'B``.
+    """Compute T (n, r) from the Gram matrix ``B'B`` so that ``B T`` has orthonormal columns.
 
-    Columns of B that depend on others are dropped.
+    The number r is smaller than n if columns of B are linearly dependent.
     """
     sizes = np.sqrt(np.diagonal(gram))
     sizes[sizes == 0] = 1.0
@@ -191,9 +194,10 @@ def orthonormal(gram: Float) -> Float:
 
 
 def weigh(known: Slice, asked: Along, each: Each = map) -> tuple[Slice, Sums]:
-    """Sum over the samples of a slice: HSIC, projections on B, and errors of sampled features.
+    """Compute a slice's part of HSIC, of projections on B, and of errors of sampled features.
 
-    The errors are those of gains, estimated on check rows. The slice is returned unchanged.
+    The errors are the errors of gains, estimated on check rows. The slice is returned unchanged,
+    together with the sums.
     """
     fitted, kernel = asked.fitted, asked.fitted.asked.kernel
     expansion = kernel.expansion(kernel.exact_order or 1, fitted.asked.sigma)
@@ -225,11 +229,12 @@ def lead_and_weigh(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, 
 
 
 def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]) -> Float:
-    """Errors of the gains of c sampled features, per check row, (n, c), to first order in sigma.
+    """Compute the contribution of each check row to the errors of the gains of features, (n, c).
 
-    They are the contributions t_ij of `dhsic.engines.certificate`. `sums` is the result of `weigh`,
-    added up over slices. `lost` (n,), by base, is the difference between the true row sums of A at
-    the check rows and the row sums that the scores use.
+    Only c sampled features are included. The contributions are t_ij in `dhsic.engines.certificate`,
+    to first order in sigma. `sums` is the result of `weigh`, added up over slices. `lost` (n,), by
+    number of the base matrix, is the difference between the true row sums of A at the check rows
+    and the row sums that the scores use.
     """
     fitted, check = asked.fitted, asked.fitted.asked.check
     kernel = fitted.asked.kernel
@@ -251,14 +256,17 @@ def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldForms:
-    """Quadratic forms of a low-rank A, from stored directions, row sums and the diagonal.
+    """Quadratic forms of a low-rank ``A = W o K``, from stored directions, row sums and diagonal.
 
     For each base matrix in `basis`, the coefficients of even powers are replaced by their
-    projection on the functionals ``B T`` (see `Lead`): `basis` is T, and `coefficients` are those
-    of the projection.
+    projection on the functionals ``B T`` (see `Lead`).
 
     Attributes
     ----------
+    basis : dict
+        Matrix T, by number of the base matrix.
+    coefficients : dict
+        Coefficients of the projection, by number of the base matrix.
     turned : dict
         Eigenvalues and eigenvectors of the matrix ``P' A P`` of each base matrix.
     n_samples : int
@@ -275,12 +283,15 @@ class HeldForms:
     def of_round(
         along: Along, basis: Mapping[int, Float], coefficients: Mapping[int, Float], m: int
     ) -> HeldForms:
-        """Create the forms for m samples; computes the eigendecomposition of each ``P' A P``."""
+        """Create the forms for m samples, with the eigendecomposition of each ``P' A P``."""
         turned = {base: (*np.linalg.eigh(core),) for base, core in along.core.items()}
         return HeldForms(along, basis, coefficients, turned, m)
 
     def of(self, known: Slice) -> dict[int, LowRankSymmetric]:
-        """Low-rank forms of A at the samples of a slice, by base; row sums are over all samples."""
+        """Return the low-rank form of A at the samples of a slice, by number of the base matrix.
+
+        Its row sums are over all samples.
+        """
         return {base: self._of_base(base, known) for base in self.turned}
 
     def _of_base(self, base: int, known: Slice) -> LowRankSymmetric:
@@ -298,26 +309,27 @@ class HeldForms:
         return LowRankSymmetric(F, T / m, diagonal, is_orthogonal=True, sums=sums)
 
     def sizes(self, known: Slice) -> dict[int, Float]:
-        """Squared norms of the low-rank diagonal and the exact diagonal of A, (2,), by base.
+        """Compute the squared norms of the low-rank and the exact diagonal of A, (2,).
 
-        Only the samples of the slice are included.
+        The result is by number of the base matrix, and includes only the samples of the slice.
         """
         A = self.of(known)
         return {base: np.array([a.own @ a.own, a.diagonal @ a.diagonal]) for base, a in A.items()}
 
     def norm(self, base: int, own: float, diagonal: float) -> float:
-        """Compute the norm ``||A||_F`` of one base matrix.
+        """Compute the norm ``||A||_F`` for one base matrix.
 
-        `own` and `diagonal` are its `sizes`, summed over slices.
+        `own` and `diagonal` are the two results of `sizes`, summed over slices.
         """
         T = self.turned[base][0]
         return float(np.sqrt(max(float(T @ T) - own, 0.0) + diagonal))
 
 
 def projected_on(known: Slice, basis: Mapping[int, Float]) -> Array:
-    """Directions that features are projected on, as rows (n, s): P, then functionals ``B T``.
+    """Return the directions on which features are projected, as rows (n, s).
 
-    `basis` is the matrix T for each base; s is the number of samples of the slice.
+    For each base matrix they are P and the functionals ``B T``. `basis` contains T by number of the
+    base matrix, and s is the number of samples of the slice.
     """
     rows = [B.T for base in sorted(basis) for B in (known.P[base], known.B[base] @ basis[base])]
     return np.concatenate(rows, dtype=np.float32, casting="same_kind")
@@ -325,15 +337,16 @@ def projected_on(known: Slice, basis: Mapping[int, Float]) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """State of a low-rank round: A along stored directions, and sums over all slices.
+    """State of a low-rank round: ``A = W o K`` along stored directions, and sums over slices.
 
     Attributes
     ----------
     even : dict
-        Coefficients of the functionals ``B T``, which replace those of even powers; for each base.
+        Coefficients of the functionals ``B T``, which replace the coefficients of even powers, by
+        number of the base matrix.
     lost : dict
-        Row sums of A at the n check rows minus those computed from these functionals, (n,); for
-        each base.
+        Row sums of A at the n check rows minus the row sums from these functionals, (n,), by number
+        of the base matrix.
     """
 
     along: Along
@@ -348,5 +361,5 @@ class Weighed:
 
     @property
     def rank(self) -> int:
-        """Largest number of directions of a base matrix."""
+        """Maximum number of directions over all base matrices."""
         return max((len(core) for core in self.along.core.values()), default=0)

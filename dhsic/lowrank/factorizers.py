@@ -2,25 +2,26 @@ r"""Factorizers: projections onto landmarks, leading directions, random Fourier 
 
 `Nystrom` and `Cholesky` compute ``K_mb K_bb^+ K_bm``, the projection of K onto the span of b
 landmarks. `Nystrom` uses all landmarks or a sample of them, and truncates the product to its
-leading directions: many landmarks determine the directions, few directions score features. They
-come from the singular value decomposition of ``K_mb K_bb^{-1/2}``, whose b x b Gram matrix is
-summed over strips of samples, so that F is the only array of size m. `Cholesky` adds landmarks
-one by one, always the one with the largest residual (`dhsic.linalg.pivoted_cholesky`).
+leading directions: many landmarks determine the directions, but only a few directions are used to
+score features. The directions are computed from the singular value decomposition of
+``K_mb K_bb^{-1/2}``. Its b x b Gram matrix is summed over strips of samples, so that F is the only
+array of size m. `Cholesky` adds landmarks one by one, always the landmark with the largest residual
+(`dhsic.linalg.pivoted_cholesky`).
 
-Leave-one-out residuals of landmarks need no further fit: with ``P = K_bb^{-1}`` and L the
-landmarks other than i, ``K_.i - K_.L K_LL^{-1} K_Li = K_.b P e_i / P_ii``.
+Leave-one-out residuals of landmarks need no further fit. With ``P = K_bb^{-1}``, and L all
+landmarks except i, they are ``K_.i - K_.L K_LL^{-1} K_Li = K_.b P e_i / P_ii``.
 
 `Spectral` computes the leading directions of K without its diagonal, by subspace iteration. If
-there are more features than samples, K is a few structured directions plus a multiple of the
-identity, which only changes the diagonal. So the diagonal is a free parameter: it is set to the
-diagonal of the factor itself. Starting from 0, each iteration improves the directions for the
-current diagonal and then computes the best diagonal for these directions; neither step increases
-the error off the diagonal.
+there are more features than samples, K is the sum of a few structured directions and a multiple of
+the identity, which only changes the diagonal. The diagonal is therefore a free parameter, and is
+set to the diagonal of the factor itself. It is initially 0. Each iteration improves the directions
+for the current diagonal, and then computes the best diagonal for these directions. Neither step
+increases the error off the diagonal.
 
 `RandomFeatures` approximates the Gaussian kernel (CCM 5.2; Rahimi and Recht, 2007):
 ``exp(-sigma ||x - y||^2)`` is the mean of ``2 cos(w'x + p) cos(w'y + p)`` over normal directions
-w of variance ``2 sigma`` and uniform phases p. The landmarks are such directions with variance 1,
-so the statistic is again a sum over features, and sigma may change without another pass.
+w of variance ``2 sigma`` and uniform phases p. The landmarks are directions with variance 1. The
+inner products with them are sums over features, too, and sigma can change without another pass.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Nystrom(AbstractFactorizer):
     """Projection of K onto landmarks, truncated to its leading directions.
 
     The error is estimated on landmarks that were not chosen. If there are fewer than 16, it is
-    estimated on the chosen ones, each predicted from the others. The estimate assumes that the
+    estimated on chosen landmarks, each predicted from the others. The estimate assumes that the
     landmarks are a random sample of all samples.
 
     Parameters
@@ -80,13 +81,13 @@ class Nystrom(AbstractFactorizer):
     rank : int, optional
         Number of directions to keep. Default: all that are not numerically zero.
     sampling : {"uniform", "kmeans++", "leverage"}
-        How to choose the landmarks. "uniform": uniformly at random. "kmeans++": each with
-        probability proportional to its squared distance in feature space to the nearest chosen
-        one, so duplicates of a chosen one are never chosen. "leverage": by ridge leverage scores,
-        which are larger for samples that are harder to predict from the others.
+        Method for choosing the landmarks. "uniform": uniformly at random. "kmeans++": with
+        probability proportional to the squared distance, in feature space, to the nearest chosen
+        landmark; duplicates of chosen landmarks are never chosen. "leverage": by ridge leverage
+        scores, which are larger for samples that are harder to predict from the others.
     rtol : float
-        Directions of K_bb with an eigenvalue below this fraction of the largest are dropped: their
-        inverses would amplify the rounding errors of a sum over 10^6 features.
+        Directions of K_bb with an eigenvalue below this fraction of the largest are dropped,
+        because their inverses would amplify the rounding errors of a sum over 10^6 features.
     """
 
     name: ClassVar[str] = "nystrom"
@@ -137,7 +138,7 @@ class Nystrom(AbstractFactorizer):
         return F, weights, estimated_error(rows, F, weights, used, held_rows, sizes)
 
     def chosen(self, rows: BaseRows, seed: int) -> Index:
-        """Positions of the landmarks that are used, ascending."""
+        """Choose the landmarks to use; return their ascending positions."""
         b = rows.landmarks.n_landmarks
         every = np.arange(b)
         if self.n_landmarks is None or self.n_landmarks >= b:
@@ -146,7 +147,7 @@ class Nystrom(AbstractFactorizer):
         return np.sort(_SAMPLING[self.sampling](rows.among(every), self.n_landmarks, rng))
 
     def _rotation(self, rows: BaseRows, used: Index, inverse_root: Float) -> Float:
-        """Leading right singular vectors of ``K_mb K_bb^{-1/2}``, (q, r)."""
+        """Compute the leading right singular vectors of ``K_mb K_bb^{-1/2}``, (q, r)."""
         q = inverse_root.shape[1]
         if self.rank is None or self.rank >= q:
             return np.eye(q)
@@ -159,10 +160,10 @@ class Nystrom(AbstractFactorizer):
 
 
 def _far_apart(K: Float, n: int, rng: np.random.Generator) -> Index:
-    """Sample n rows, one by one, preferably rows that are far from those chosen before.
+    """Sample n rows one by one, preferably rows far from the rows already chosen ("kmeans++").
 
-    Row i has a probability proportional to ``min_l K_ii + K_ll - 2 K_il``, over the rows l chosen
-    before ("kmeans++").
+    The probability of row i is proportional to ``min_l K_ii + K_ll - 2 K_il``, over the rows l that
+    are already chosen.
     """
     diagonal = np.diagonal(K)
     chosen = [int(rng.integers(len(K)))]
@@ -183,7 +184,8 @@ def _far_apart(K: Float, n: int, rng: np.random.Generator) -> Index:
 def _by_leverage(K: Float, n: int, rng: np.random.Generator) -> Index:
     """Sample n rows with probabilities proportional to ridge leverage scores.
 
-    These are ``(K (K + ridge)^{-1})_ii``, with the ridge equal to the mean residual of rank n.
+    The scores are ``(K (K + ridge)^{-1})_ii``. The ridge is the mean residual of the best
+    approximation of rank n.
     """
     values, V = np.linalg.eigh(K)
     values = np.maximum(values, 0.0)
@@ -202,20 +204,20 @@ _SAMPLING: dict[str, Callable[[Float, int, np.random.Generator], Index]] = {
 
 @dataclass(frozen=True)
 class Cholesky(AbstractFactorizer):
-    """Incomplete Cholesky: adds landmarks as pivots until the trace of the residual is small.
+    """Incomplete Cholesky decomposition: landmarks become pivots until the residual is small.
 
     Each pivot is the landmark with the largest residual. The error is estimated from the residual
-    diagonal d: the residual of samples i and j is at most ``sqrt(d_i d_j)``. Its ratio to this
-    bound is measured on landmarks that are not pivots. If there are fewer than 16, it is measured
-    on pivots, each predicted from the others.
+    diagonal d: the residual of samples i and j is at most ``sqrt(d_i d_j)``. The ratio of the
+    residual to this bound is measured on landmarks that are not pivots. If there are fewer than 16,
+    it is measured on pivots, each predicted from the others.
 
     Parameters
     ----------
     rank : int, optional
-        Largest number of directions. Default: the number of landmarks.
+        Maximum number of directions. Default: the number of landmarks.
     rtol : float
         The decomposition ends when the trace of the residual is at most this fraction of the trace
-        of K. With 0, and all samples as landmarks, K is reproduced up to rounding.
+        of K. If it is 0 and all samples are landmarks, K is reproduced up to rounding.
     """
 
     name: ClassVar[str] = "cholesky"
@@ -226,7 +228,7 @@ class Cholesky(AbstractFactorizer):
         _check("Cholesky", self.rank, self.rtol)
 
     def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
-        """Compute one column of F per pivot, in the order of the pivots; weights are 1."""
+        """Compute F with one column per pivot, in the order of the pivots; weights are 1."""
         b, m = rows.landmarks.inner.shape
         most = b if self.rank is None else min(self.rank, b)
         place = {int(sample): k for k, sample in enumerate(rows.rows)}
@@ -258,19 +260,19 @@ class Cholesky(AbstractFactorizer):
 class Spectral(AbstractFactorizer):
     """Eigenvectors of K without its diagonal, for the eigenvalues of largest absolute value.
 
-    If the landmarks are all samples, the error is measured. Otherwise one landmark in ten (at most
-    64) is held out to estimate it. The directions are computed from the other landmarks, at most
-    one direction for every four of them, and extended to all samples by Nystrom's formula. A
-    direction that grows outside the landmarks is noise and is dropped. Two or three landmarks are
-    too few: the factor is empty and its error 1.
+    If all samples are landmarks, the error is measured. Otherwise one landmark in ten (at most 64)
+    is held out to estimate it. The directions are computed from the other landmarks, at most one
+    direction per four landmarks, and extended to all samples by Nystrom's formula. A direction with
+    larger entries outside the landmarks is noise and is dropped. Two or three landmarks are too
+    few: the factor is then empty and its error is 1.
 
     Parameters
     ----------
     rank : int
-        Largest number of directions. With 5, on 2,000 genotypes of three populations, the first
-        tenth of removed features agreed to 0.99 with the exact engine.
+        Maximum number of directions. With 5, on 2,000 genotypes of three populations, the
+        agreement with the exact engine was 0.99 for the first tenth of removed features.
     n_iterations : int
-        Largest number of iterations.
+        Maximum number of iterations.
     """
 
     name: ClassVar[str] = "spectral"
@@ -301,7 +303,10 @@ class Spectral(AbstractFactorizer):
         return F, weights, estimated_error(rows, F, weights, directions.used, out, ones)
 
     def extension(self, rows: BaseRows, m: int, seed: int) -> tuple[Extension, Index]:
-        """Compute directions to extend to m samples, and the positions of held-out landmarks."""
+        """Compute the directions at the landmarks, which `Extension` extends to all m samples.
+
+        Also returns the positions of the held-out landmarks.
+        """
         rng, b = np.random.default_rng(seed), rows.landmarks.n_landmarks
         aside, order = 0 if b == m else min(MOST_HELD, -(-b // ONE_IN)), rng.permutation(b)
         used, held_out = np.sort(order[aside:]), np.sort(order[:aside])
@@ -315,9 +320,9 @@ class Spectral(AbstractFactorizer):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extension:
-    """Leading eigenvectors of K among n landmarks, ``V diag(values) V'``, for any samples.
+    """Leading eigenvectors of K among n landmarks: ``V diag(values) V'``.
 
-    `over` extends them to other samples by Nystrom's formula.
+    The method `over` extends them to other samples by Nystrom's formula.
 
     Attributes
     ----------
@@ -355,10 +360,10 @@ class Extension:
         return F
 
     def steady(self, squares: Float, m: int) -> Mask:
-        """Mask of the directions that do not grow outside the landmarks, (r,).
+        """Mask (r,) of the directions that are not much larger outside the landmarks.
 
-        Growth is noise. `squares` (r,) are the sums of squares of the columns of F over all m
-        samples.
+        Larger directions are noise. `squares` (r,) are the sums of squares of the columns of F over
+        all m samples.
         """
         n, size = len(self.used), np.abs(self.values)
         if n == m:
@@ -371,10 +376,10 @@ class Extension:
 def _leading(
     K: Float, rank: int, n_iterations: int, rng: np.random.Generator
 ) -> tuple[Float, Float]:
-    """Leading eigenvalues (r,), by descending absolute value, and eigenvectors (n, r).
+    """Compute leading eigenvalues (r,), by descending magnitude, and eigenvectors (n, r).
 
-    K is (n, n), symmetric, with zeros on the diagonal. The matrix that is decomposed is K plus the
-    diagonal of the low-rank result itself.
+    K (n, n) is symmetric with zeros on the diagonal. The decomposed matrix is K plus the diagonal
+    of the low-rank result itself.
     """
     n, r = len(K), min(rank, len(K))
     V, _ = np.linalg.qr(rng.standard_normal((n, min(n, rank + SURPLUS))))
@@ -396,11 +401,11 @@ def _leading(
 
 @dataclass(frozen=True)
 class RandomFeatures(AbstractFactorizer):
-    """Random Fourier features: one cosine per landmark, a standard normal direction.
+    """Random Fourier features: one cosine per landmark, which is a standard normal direction.
 
-    The error is the standard error of a mean of b independent values, from their variance over all
-    pairs of samples. It decreases as ``1 / sqrt(b)``, even if K has few directions. It is infinite
-    if it is larger than the norm of K, and for b = 1.
+    The error is the standard error of a mean of b independent values, computed from the variance of
+    the values over all pairs of samples. It decreases as ``1 / sqrt(b)``, even if K has few
+    directions. It is reported as infinite if it exceeds the norm of K, or if b is 1.
     """
 
     name: ClassVar[str] = "random_features"
@@ -431,8 +436,8 @@ class RandomFeatures(AbstractFactorizer):
 def _sampling_error(F: Float) -> float:
     """Estimate the standard error of the mean over random features, relative to ``||K||``.
 
-    With ``z_k = b F_ik F_jk`` for pair ij the mean is ``A_ij = sum_k z_k / b``, and its variance
-    ``(sum_k z_k^2 / b - A_ij^2) / (b - 1)``. Both are summed over all pairs i != j in O(m b^2).
+    For a pair ij let ``z_k = b F_ik F_jk``. The mean is ``A_ij = sum_k z_k / b``, and its variance
+    is ``(sum_k z_k^2 / b - A_ij^2) / (b - 1)``. Sums over all pairs i != j take O(m b^2).
     """
     b = F.shape[1]
     if b == 1:
@@ -459,7 +464,7 @@ def _check(factorizer: str, rank: object, rtol: Any) -> None:
 
 
 def _signs(V: Array) -> Array:
-    """Signs (r,) that make the largest entry of each column of V (n, r) positive."""
+    """Return the signs (r,) that make the largest entry of each column of V (n, r) positive."""
     if V.shape[0] == 0:
         return np.ones(V.shape[1])
     largest = V[np.argmax(np.abs(V), axis=0), np.arange(V.shape[1])]

@@ -1,27 +1,29 @@
 r"""A low-rank round over slices of the samples: arrays of size m stay on the slices' workers.
 
-A round needs from K only the b x b matrix of the landmarks and sums over samples. The directions
-of K (`Extension`) are computed from this matrix. Every slice extends them to its own samples, F
-(s, r), because it has the rows of K at the landmarks for these samples. U are the directions of
-``W = U M U'``, z_i is the Kronecker product of rows i of U and F, and C are the rows of K at
-landmarks that F does not use (*check rows*). Then:
+A round needs only the b x b part of K among the landmarks, and sums over samples. The directions of
+K (`Extension`) are computed from this part. Every slice extends them to its own s samples, F
+(s, r), because it has the rows of K at the landmarks for these samples.
+
+Notation: U are the directions of ``W = U M U'``. Row i of Z, z_i, is the Kronecker product of rows
+i of U and F. C are the *check rows*: rows of K at landmarks that F does not use. The sums are used
+as follows:
 
 - ``F'F``, ``C F`` and ``||C||^2`` give the residual ``||C - P w F'||^2`` of rows outside the fit
-  for the first 1, 2, ... directions: the number of directions that predicts C best is used;
-- ``U'F`` gives ``(W o K) 1``, row by row;
+  for the first 1, 2, ... directions. The number of directions that predicts C best is used.
+- ``U'F`` gives ``(W o K) 1``, row by row.
 - ``Z'Z`` gives the leading directions of ``A = W o K ~ Z Theta Z'``, as in
-  `dhsic.linalg.symmetric`; with directions V of an earlier round,
-  ``V' A V = (V'Z) Theta (V'Z)'``, and nothing is decomposed;
-- the residual of A on the check rows, times values of a sample of features, is their error;
-- drift of the kernel (`dhsic.engines.kernel_drift`) is detected on a few rows of ``2 A``.
+  `dhsic.linalg.symmetric`. With directions V of an earlier round,
+  ``V' A V = (V'Z) Theta (V'Z)'``, and no decomposition is needed.
+- The residual of A on the check rows, times the values of sampled features, gives their error.
+- A few rows of ``2 A`` show the drift of the kernel (`dhsic.engines.kernel_drift`).
 
-Each slice returns a few numbers for each of these. They are added up, except for the rows of ``2
-A``, which are concatenated. Landmarks are samples too: a `Slice` that contains only the landmarks
-computes for them what other slices compute for their own samples.
+Each slice returns its part of these sums. The parts are added up, except for the rows of ``2 A``,
+which are concatenated. Landmarks are samples, too: an additional `Slice` contains only the
+landmarks, and computes the same quantities for them.
 
 Differences of such sums lose digits: ``||C||^2`` has a relative rounding error of 1e-16, so
 residuals below the square root of `ROUNDING` cannot be distinguished. Sums over 10^6 features in
-float32 are no more precise.
+float32 are not more precise.
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ LINEAR = -1
 #: Number of samples in a strip: intermediate arrays fit into the CPU cache, and threads work on
 #: one strip each.
 STRIP = 2048
-#: Maximum residual on check rows, relative to the smallest one, with which fewer directions are
-#: preferred.
+#: Fewer directions are preferred if their residual on check rows is at most this many times the
+#: smallest residual.
 AS_GOOD = 1.01
 #: Relative rounding error of a sum of squares that is computed from other sums.
 ROUNDING = 1e-12
@@ -56,7 +58,7 @@ Sums = dict[Hashable, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beside:
-    """Partial result (r, s) with a column per sample of a slice; ``+`` concatenates columns."""
+    """Partial result (r, s) with one column per sample of a slice; ``+`` concatenates columns."""
 
     columns: Array
 
@@ -71,15 +73,15 @@ def add_sums(left: Sums, right: Sums) -> Sums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice:
-    """Slice of the samples, with the rows for these samples of all arrays with one row per sample.
+    """Slice of the samples: its s samples, and their part of all arrays along the samples.
 
     Attributes
     ----------
     samples : (s,) int64
-        Sample indices, ascending.
+        Ascending sample indices.
     sums : (b + q, s) float64
-        Inner products with b landmarks, and with q weighted sums of samples, whose weights are the
-        directions of W.
+        Inner products with b landmarks, and with q weighted sums of samples. The weights of the
+        sums are the directions of W.
     norms : (s,) float64
         Squared norms of the samples.
     W : LowRankSymmetric
@@ -87,10 +89,10 @@ class Slice:
     X : (c, s) array or None
         Values of sampled features.
     F : dict
-        Directions of each base matrix in this round, (s, r).
+        Directions in this round, (s, r), by number of the base matrix.
     P, B : dict
-        Orthonormal directions of A, (s, k), and functionals, (s, n), for each base (see
-        `dhsic.lowrank.directions`).
+        Orthonormal directions of A, (s, k), and functionals, (s, n), by number of the base matrix
+        (see `dhsic.lowrank.directions`).
     """
 
     samples: Index
@@ -118,13 +120,16 @@ class Slice:
             yield self.part(slice(a, a + STRIP))
 
     def places(self, rows: Index) -> tuple[Index, Index]:
-        """Find sample indices `rows` in this slice: positions in `rows`, and in the slice."""
+        """Find the sample indices `rows` that are in this slice.
+
+        Returns their positions in `rows`, and their positions in the slice.
+        """
         column = np.searchsorted(self.samples, rows).clip(max=len(self.samples) - 1)
         here = np.flatnonzero(self.samples[column] == rows)
         return here, column[here]
 
     def part(self, which: slice | Index) -> Slice:
-        """Slice with the samples at positions `which`."""
+        """Return the slice of the samples at positions `which`."""
 
         def rows(of: Mapping[int, Float]) -> dict[int, Float]:
             return {base: array[which] for base, array in of.items()}
@@ -146,14 +151,14 @@ def over_strips(
 ) -> tuple[list[Any], Sums]:
     """Apply the function `of` to each strip of samples of a slice.
 
-    Returns the list of results, and the sums that `of` returns, added up.
+    `of` returns a result and sums. Returns the list of results, and the total of the sums.
     """
     found, sums = zip(*each(of, known.strips()), strict=True)
     return [*found], reduce(add_sums, sums)
 
 
 def concatenate_slices(parts: Sequence[Slice]) -> Slice:
-    """Concatenate slices, in order."""
+    """Concatenate slices in the given order."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
@@ -178,13 +183,13 @@ def concatenate_slices(parts: Sequence[Slice]) -> Slice:
 
 
 def rows_of(W: LowRankSymmetric, which: slice | Index) -> LowRankSymmetric:
-    """Rows `which` of W, in low-rank form."""
+    """Return the rows `which` of W in low-rank form."""
     return LowRankSymmetric(W.F[which], W.weights, W.diagonal[which])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlicedRound:
-    """Description of a round, sent to all slices.
+    """Description of a selection round, which is sent to all slices of the samples.
 
     Attributes
     ----------
@@ -193,13 +198,14 @@ class SlicedRound:
     check : (n,) int64
         Positions of the check rows among the landmarks.
     extensions : dict
-        Extension of every base matrix; key `LINEAR` is that of the inner products.
+        Extension of every base matrix, by its number. The key `LINEAR` means the matrix of inner
+        products.
     bases : tuple of int
-        Base matrices that score features; K itself need not be one of them.
+        Numbers of the base matrices that score features; K itself may be absent.
     turning : (t,) int64
-        Positions of the landmarks whose rows of K measure the drift of the kernel.
+        Positions of the landmarks at which rows of K measure the drift of the kernel.
     W : LowRankSymmetric
-        Rows of W at these landmarks.
+        Rows of W at these t landmarks.
     """
 
     kernel: AbstractKernel
@@ -213,33 +219,36 @@ class SlicedRound:
     W: LowRankSymmetric
 
     def at(self, base: int, which: Index, known: Slice) -> Float:
-        """Base matrix between landmarks `which` and the samples of a slice: new array (n, s)."""
+        """Compute a base matrix between n landmarks `which` and s samples of a slice, (n, s)."""
         inner = known.inner[which]
         if base == LINEAR:
             return inner
         return self.kernel.part(base, inner, self.norms[which], known.norms, self.sigma)
 
     def diagonal(self, base: int, known: Slice) -> Float:
-        """Diagonal of a base matrix at the samples of a slice, (s,)."""
+        """Compute the diagonal of a base matrix at the samples of a slice, (s,)."""
         if base == LINEAR:
             return known.norms
         return self.kernel.diagonal(base, known.norms, self.sigma)
 
     def itself(self, which: Index, known: Slice) -> tuple[Index, Index]:
-        """Find landmarks `which` in a slice: positions in `which`, and in the slice."""
+        """Find the landmarks `which` that are samples of a slice.
+
+        Returns their positions in `which`, and their positions in the slice.
+        """
         return known.places(self.rows[which])
 
     def checks(self, base: int, known: Slice) -> Float:
-        """Check rows of a base matrix, (n, s); entries on the diagonal of the matrix are 0."""
+        """Compute the n check rows of a base matrix at s samples, (n, s), with diagonal 0."""
         C = self.at(base, self.check, known)
         C[self.itself(self.check, known)] = 0.0
         return C
 
     def turned(self, known: Slice) -> Sums:
-        """Rows of ``2 A`` that measure the drift of the kernel, and row sums and diagonal of A.
+        """Compute the rows of ``2 A`` (float32) that measure the drift of the kernel.
 
-        Rows are float32. Sums and diagonal are those of the same rows. All are restricted to the
-        samples of a slice: the diagonal is 0 for other samples.
+        Also computes the row sums and the diagonal of A for the same rows. All are restricted to
+        the samples of a slice; the diagonal is 0 for other samples.
         """
         here, itself = self.itself(self.turning, known)
         A = (self.W.F @ self.W.core) @ known.W.F.T
@@ -251,7 +260,7 @@ class SlicedRound:
         return {"2 A": Beside((2.0 * A).astype(np.float32)), "A 1": A.sum(axis=1), "diag A": own}
 
     def columns(self, base: int) -> slice:
-        """Columns of the directions of one base matrix, if those of all are concatenated."""
+        """Return the columns of one base matrix in the concatenated directions of all of them."""
         sizes = {key: extension.rank for key, extension in self.extensions.items()}
         start = sum(size for key, size in sizes.items() if key < base)
         return slice(start, start + sizes[base])
@@ -260,8 +269,8 @@ class SlicedRound:
 def factor(known: Slice, asked: SlicedRound, each: Each = map) -> tuple[Slice, Sums]:
     """Compute the directions F of a round for a slice; return the slice with F, and sums.
 
-    The sums are those that `fit_directions` needs, the rows of ``2 A``, and ``P'Z`` if the slice
-    has directions P.
+    The sums contain the input of `fit_directions`, the rows of ``2 A``, and, if the slice has
+    directions P, ``P'Z``.
     """
     keys = sorted(asked.extensions)
 
@@ -291,9 +300,10 @@ def _extended(asked: SlicedRound, key: int, known: Slice) -> Float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """Directions of K that a round uses: their columns `kept` (r,), and weights w (r,).
+    """Choice of the low-rank directions of K that a round uses.
 
-    `between` (q, r) is ``M U'F diag(w)``.
+    `kept` (r,) contains their columns, and `weights` (r,) their weights w. `between` (q, r) is
+    ``M U'F diag(w)``.
     """
 
     kept: Index
@@ -303,14 +313,14 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedRound:
-    """Description of a round together with the directions chosen for each base.
+    """Description of a selection round, with the directions chosen for each base matrix.
 
     Attributes
     ----------
     slope : float
         Regression coefficient of the residual of K on the residual of the inner products G.
     row_sums : (m,) array or None
-        Row sums ``(W o K) 1``, if they were computed exactly.
+        Row sums ``(W o K) 1`` if they were computed exactly, otherwise None.
     """
 
     asked: SlicedRound
@@ -319,17 +329,17 @@ class FittedRound:
     row_sums: Float | None = None
 
     def factor(self, base: int, known: Slice) -> LowRankSymmetric:
-        """Rows of the low-rank factor of a base matrix at the samples of a slice."""
+        """Return the rows of the low-rank factor of a base matrix at the samples of a slice."""
         fit = self.fits[base]
         F = known.F[base][:, fit.kept]
         return LowRankSymmetric(F, fit.weights, self.asked.diagonal(base, known))
 
     def sums(self, base: int, known: Slice) -> Float:
-        """Row sums ``(W o K) 1`` at the samples of a slice, (s,).
+        """Compute the row sums ``(W o K) 1`` at the samples of a slice, (s,).
 
         They are corrected for the residual of K, which is about `slope` times the residual of the
-        inner products G: ``(W o G) 1`` is known exactly from the products of G with directions of
-        W.
+        inner products G. This residual is known, because ``(W o G) 1`` follows exactly from the
+        products of G with the directions of W.
         """
         if self.row_sums is not None:
             return np.asarray(self.row_sums[known.samples], dtype=np.float64)
@@ -343,17 +353,17 @@ class FittedRound:
         return sums
 
     def _by_factor(self, base: int, known: Slice) -> Float:
-        """Row sums from the low-rank factor of K, by the decomposition of JMLR 2.6.3."""
+        """Compute the row sums from the low-rank factor of K, as in JMLR 2.6.3."""
         K, W = self.factor(base, known), known.W
         sums = np.einsum("ij,ij->i", W.F @ self.fits[base].between, K.F)
         return np.asarray(sums - W.own * K.own + W.diagonal * K.diagonal)
 
 
 def fit_directions(asked: SlicedRound, block: Slice, sums: Sums, m: int) -> FittedRound:
-    """Choose the directions of each base that predict the check rows best.
+    """Choose the directions of each base matrix that predict the check rows best.
 
-    `sums` are those that `factor` returns, added up over slices; `block` is the slice of the
-    landmarks; m is the number of samples.
+    `sums` is the result of `factor`, added up over slices. `block` is the slice of the landmarks,
+    and m is the number of samples.
     """
     fits = {}
     for key, extension in asked.extensions.items():
@@ -373,7 +383,7 @@ def fit_directions(asked: SlicedRound, block: Slice, sums: Sums, m: int) -> Fitt
 def _squared_residuals(
     asked: SlicedRound, block: Slice, sums: Sums, key: int, kept: Index, weights: Float
 ) -> Float:
-    """Sums of squared residuals of the check rows, for the first 0 to r directions, (r + 1,)."""
+    """Compute the sum of squared residuals of the check rows for 0 to r directions, (r + 1,)."""
     at = block.F[key][asked.check][:, kept] * weights  # (n, r)
     columns = asked.columns(key).start + kept
     first = np.append(0.0, np.cumsum(np.einsum("ij,ij->j", at, sums["C F", key][:, columns])))
@@ -386,9 +396,9 @@ def _squared_residuals(
 
 
 def _slope(asked: SlicedRound, block: Slice, sums: Sums, fits: Mapping[int, Fit]) -> float:
-    """Slope of the residuals of K on those of G, ``<R_K, R_G> / ||R_G||^2``.
+    """Compute the slope ``<R_K, R_G> / ||R_G||^2`` of the residuals of K on the residuals of G.
 
-    It is computed on the check rows, off the diagonal; G are the inner products.
+    G is the matrix of inner products. The residuals are those of the check rows, off the diagonal.
     """
 
     def missed(one: int, other: int) -> float:
@@ -411,5 +421,5 @@ def _slope(asked: SlicedRound, block: Slice, sums: Sums, fits: Mapping[int, Fit]
 
 
 def value(known: Slice, asked: FittedRound) -> float:
-    """Contribution of the samples of a slice to HSIC, ``1' (W o K) 1``."""
+    """Compute the contribution of the samples of a slice to HSIC, ``1' (W o K) 1``."""
     return float(asked.sums(0, known).sum())

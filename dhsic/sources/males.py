@@ -28,10 +28,10 @@ HARD_CALL = 0.1
 
 
 def places_on_x(features: Index, m: int) -> list[tuple[int, int]]:
-    """Return the ranges of features on X in which heterozygous calls of m samples are counted.
+    """Choose the ranges of features on X in which heterozygous calls of m samples are counted.
 
-    `features` are the ascending positions of the features on X in the source. A range is a pair of
-    its first position and the position after its last.
+    `features` are the ascending positions of the features on X in the source. Each range is a pair
+    (start, stop) of positions, without `stop` itself.
     """
     n = len(features)
     first, end = int(ENDS * n), n - int(ENDS * n)
@@ -43,13 +43,13 @@ def places_on_x(features: Index, m: int) -> list[tuple[int, int]]:
 
 
 def n_heterozygous(calls: Array) -> Float:
-    """Count heterozygous calls of each sample, (m,), in calls (c, m, 2) of two alleles."""
+    """Count the heterozygous calls of each sample, (m,); calls are pairs of alleles (c, m, 2)."""
     is_whole = (calls >= 0).all(axis=-1)
     return np.asarray(((calls[..., 0] != calls[..., 1]) & is_whole).sum(axis=0, dtype=np.float64))
 
 
 def n_near_one(dosages: Array) -> Float:
-    """Count dosages (c, m) close to 1, which mean heterozygous calls, of each sample, (m,)."""
+    """Count each sample's dosages near 1, which mean heterozygous calls: (c, m) to (m,)."""
     with np.errstate(invalid="ignore"):
         is_near_one = np.abs(dosages.astype(np.float64) - 1.0) <= HARD_CALL
     return np.asarray(is_near_one.sum(axis=0, dtype=np.float64))
@@ -64,7 +64,7 @@ class CopiesOfX:
 
 
 def males_by_calls(counts: Float, unknown: Mask | None = None) -> CopiesOfX:
-    """Recognise males by few heterozygous calls on X, and report their number as a warning.
+    """Recognise males by their few heterozygous calls on X, and warn of their number.
 
     Parameters
     ----------
@@ -84,8 +84,9 @@ def males_by_calls(counts: Float, unknown: Mask | None = None) -> CopiesOfX:
         return CopiesOfX(no_males, are_clear=True)
     warn(
         f"{int(is_male.sum()):,} of {len(counts):,} samples have almost no heterozygous calls on "
-        "X, although others have many. They are treated as males, whose single copy is written "
-        "as two. For them allele frequencies count one allele per call, and tests on X use only "
-        "the dosage. If these samples are inbred instead, exclude X (chromosomes=).",
+        "X, although others have many. They are treated as males whose single copy of X is "
+        "written as two. Allele frequencies therefore count one allele per call of a male, and "
+        "tests on X use only the dosage. If these samples are inbred instead, exclude X "
+        "(chromosomes=).",
     )
     return CopiesOfX(is_male, are_clear=True)

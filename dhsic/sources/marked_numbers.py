@@ -1,8 +1,8 @@
 """Numbers as people write them: with a currency or unit, or thousands separated by blanks.
 
-"$22.76", "83.7 kg", "17'849" and "17 849" are text, and would be read as class names. The same
-holds for "yes" and "no" in columns of features. This module finds pandas expressions that convert
-such text to numbers.
+Python reads "$22.76", "83.7 kg", "17'849" and "17 849" as text, so they would become class names.
+The same is true of "yes" and "no" in columns of features. This module finds pandas expressions that
+convert such text to numbers.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ ABOUT_LIMITS = (
 
 
 def numbers_of(texts: Iterable[str], *, beside_numbers: bool = False) -> str:
-    """Return a pandas expression that converts text {v} with units to numbers; "" if there is none.
+    """Return a pandas expression that converts text with units, {v}, to numbers.
 
-    At least one text must have a currency, a unit or thousands separators, and all must have the
-    same currency or unit. There is no expression if some numbers have a unit and others none, which
-    may be of another unit; `beside_numbers` says that there are bare numbers in addition to
-    `texts`.
+    At least one text must have a currency, a unit or thousands separators, and all texts must have
+    the same currency or unit. Otherwise the result is "". It is also "" if only some numbers have a
+    unit, because the others may have another unit. `beside_numbers` means that the column contains
+    numbers without a unit in addition to `texts`.
 
     >>> import pandas as pd
     >>> texts = ["$22.76", "$1,050.00", "$3.5"]
@@ -108,7 +108,7 @@ def numbers_of(texts: Iterable[str], *, beside_numbers: bool = False) -> str:
 
 
 def begin_with_numbers(texts: Iterable[str]) -> bool:
-    """Whether all texts begin with a number, followed by a unit or mark.
+    """Whether all texts begin with a number that is followed by a unit or mark, such as mg or *.
 
     >>> begin_with_numbers(["6.65*", "0.3 mg"]), begin_with_numbers(["6.65", "a1"])
     (True, False)
@@ -117,7 +117,9 @@ def begin_with_numbers(texts: Iterable[str]) -> bool:
 
 
 def words_of(texts: Iterable[str]) -> str:
-    """Return a pandas expression that converts words {v} such as yes and no to 1 and 0; or "".
+    """Return a pandas expression that converts words {v}, such as yes and no, to 1 and 0.
+
+    The result is "" if the texts are not a known pair of words.
 
     >>> words_of(["yes", "No", "no"])
     "{v}.str.lower().map({{'yes': 1, 'no': 0, '': ''}})"
@@ -138,13 +140,13 @@ def command(
     *,
     axis: int = 0,
 ) -> str:
-    """Return a shell command that writes a copy of a table in which some columns are changed.
+    """Return a shell command that writes a copy of a table with changed columns.
 
-    The table has a header. `changes` are pandas expressions by column position; {p} is pandas and
-    {v} the text of the column, or of each row if `axis` is 1. `groups` maps positions of columns of
-    categories to an expression that is true where the category {v} is missing. Each of these
-    columns is replaced by one column per category, which is 1 for its samples, 0 for others, and
-    empty where missing.
+    The table has a header. `changes` contains a pandas expression per column position; {p} is
+    pandas and {v} the text of the column, or of each row if `axis` is 1. `groups` contains the
+    positions of categorical columns, each with an expression that is true where the category {v} is
+    missing. The command replaces each of them by dummy variables, one column per category: 1 in
+    samples of the category, 0 in other samples, and empty where the category is missing.
     """
     sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
     by_change: dict[str, list[int]] = {}
@@ -165,7 +167,10 @@ def command(
 
 
 def _dummies(groups: Mapping[int, str]) -> str:
-    """Return Python code that replaces columns `groups` of a table t by dummy variables."""
+    """Return Python code that replaces categorical columns of a table t by dummy variables.
+
+    `groups` contains their positions, each with an expression for its missing values.
+    """
     by_missing: dict[str, list[int]] = {}
     for at, is_missing in sorted(groups.items()):
         by_missing.setdefault(is_missing.format(v="v"), []).append(at)

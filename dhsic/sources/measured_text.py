@@ -1,7 +1,8 @@
 """Measurements that are text: durations, ranges, numbers with units, and numbers in quotes.
 
-As text, each value would be a class or group of its own, and the order of values would be lost.
-Such columns are refused, with an expression that converts them to numbers.
+If they were used as text, each value would be a class or group of its own, and the order of values
+would be lost. This module rejects such columns. Its errors contain an expression that converts the
+text to numbers.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ _TWO_NUMBERS = "{v}.str.extract(r'([0-9]+)[^0-9]+([0-9]+)').astype(float)"
 
 
 def refuse_measured(column: WrittenColumn, text: Array, group: str, remedy: str = LETTER) -> None:
-    """Refuse texts (m,) that are measurements, because each would be a class or group of its own.
+    """Raise an error for texts (m,) that are measurements; each would be its own class or group.
 
-    Whole numbers as text that are repeated may be class names. They cause only a warning, and none
-    if they count from 0 or 1. Missing texts are "". `group` is "class" or "group"; `remedy` is the
-    advice for texts that are names.
+    Whole numbers that are written as text and occur repeatedly may be class names. They cause only
+    a warning, and no warning if they count from 0 or 1. Missing texts are "". `group` is "class" or
+    "group", for the message. `remedy` is the message's advice for texts that are names.
 
     Raises
     ------
@@ -72,13 +73,15 @@ def refuse_measured(column: WrittenColumn, text: Array, group: str, remedy: str 
     if change:
         raise InputError(
             f"Values of {column.called} are {kind} ({shown}): {len(distinct)} different values, so "
-            f"each would be its own {group}. As {unit}: {column.rewritten(change)}. If they are "
-            f"names, {remedy}."
+            f"each would be its own {group}. To use them as {unit}: {column.rewritten(change)}. If "
+            f"they are names, {remedy}."
         )
 
 
 def measurements_of(texts: Iterable[str]) -> Quantities | None:
-    """Return the kind, unit and conversion of texts that are all measurements of one kind, or None.
+    """Return the kind, the unit and the conversion of measurements that are written as text.
+
+    The result is None unless all texts are measurements of the same kind.
 
     >>> measurements_of(["2021-01-05", "2021-02-06"])[:2], measurements_of(["1:30", "25:50"])[:2]
     (('dates', 'numbers of days'), ('times or durations', 'hours'))
@@ -95,7 +98,10 @@ def measurements_of(texts: Iterable[str]) -> Quantities | None:
 
 
 def _conversion_of(distinct: list[str]) -> tuple[str, str, str]:
-    """Return the kind of measurements, their unit, and a pandas expression ("" for other text)."""
+    """Return the kind of measurements, their unit, and a pandas expression that converts them.
+
+    The expression is "" if the texts are not measurements.
+    """
     if all(map(is_numeral, distinct)):
         return "numbers as text", "numbers", _NUMERIC.format("{v}")
     if all(map(PAIR.fullmatch, distinct)):
@@ -152,7 +158,7 @@ def durations_of(distinct: list[str]) -> tuple[str, str, str] | None:
 
 
 def _two_units(distinct: list[str]) -> tuple[str, str, str] | None:
-    """Return the result of `durations_of` if all texts have the same two units, such as "3y 6m"."""
+    """Return the result of `durations_of` for texts of the same two units, such as "3y 6m"."""
     pairs = [match for text in distinct if (match := _TWO_UNITS.fullmatch(text))]
     units = {(_unit(match[2]), _unit(match[4], _unit(match[2]))) for match in pairs}
     if len(pairs) < len(distinct) or len(units) != 1:
@@ -165,9 +171,9 @@ def _two_units(distinct: list[str]) -> tuple[str, str, str] | None:
 
 
 def _several_units(distinct: list[str]) -> tuple[str, str, str] | None:
-    """Return the result of `durations_of` if texts have one to three units, such as "14 y 7 m".
+    """Return the result of `durations_of` for texts of one to three units, such as "14 y 7 m".
 
-    It is None if no text has several units.
+    The result is None if no text has several units.
     """
     words: dict[str, set[str]] = {}
     parts = [_PART.findall(text) if _PARTS.fullmatch(text) else [] for text in distinct]
@@ -191,7 +197,10 @@ def _several_units(distinct: list[str]) -> tuple[str, str, str] | None:
 
 
 def _unit(word: str, larger: str = "") -> str:
-    """Return the key in `_SECONDS` of a unit of time that follows a `larger` one; "" for others."""
+    """Return the standard name of a unit of time (a key of `_SECONDS`); "" for other words.
+
+    `larger` is the unit before it in the same text. After hours, "m" means minutes, else months.
+    """
     word = word.lower()
     if word in ("", "+"):
         return _NEXT.get(larger, "") if larger else "w" * (word == "+")
@@ -201,7 +210,7 @@ def _unit(word: str, larger: str = "") -> str:
 
 
 def _ranges_of(distinct: list[str]) -> tuple[str, str, str] | None:
-    """Return kind, unit and expression for ranges such as "44-48"; None if texts are no ranges."""
+    """Return the kind, unit and expression of ranges such as "44-48"; None for other texts."""
     ranges = [match for text in distinct if (match := _RANGE.fullmatch(text))]
     if len(ranges) < len(distinct) or any(int(r[1]) >= int(r[2]) for r in ranges):
         return None

@@ -1,8 +1,8 @@
 """Opening of DataFrames and text tables that contain both categories and numbers.
 
-Columns of text become categorical features, and so do columns of numbers that the caller names.
-Text in a few fields of a column of numbers is refused as in other tables, because it may be a typo.
-Numbers with units, dates, and text that differs between most samples are refused, too.
+Columns of text become categorical features, as do columns of numbers that the caller names. Text in
+a few fields of a numeric column raises an error, as in other tables, because it may be a typo.
+Numbers with units, dates, and text that differs between most samples raise an error, too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def is_frame(X: Any) -> bool:
 
 
 def may_be_mixed(X: Any, options: Mapping[str, Any]) -> bool:
-    """Whether X is a DataFrame in which columns may be categories, by dtypes or options."""
+    """Whether X is a DataFrame that may have categorical columns, judging by dtypes and options."""
     if not is_frame(X) or options.get("categories") is None:
         return False
     return bool(options["categories"]) or not all(
@@ -49,12 +49,13 @@ def may_be_mixed(X: Any, options: Mapping[str, Any]) -> bool:
 
 
 def open_mixed_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
-    """Open a DataFrame of numbers and categories; `options.categories` is not None.
+    """Open a DataFrame of numeric and categorical columns; `options.categories` is not None.
 
     Raises
     ------
     InputError
-        A column is neither numbers nor categories: text among numbers, dates, names, or free text.
+        A column is neither numeric nor categorical. It contains text among numbers, dates, names
+        or free text.
     """
     wanted, plain = tuple(options.categories or ()), replace(options, categories=None)
     check_known("the DataFrame", wanted, [str(name) for name in X.columns])
@@ -88,7 +89,7 @@ def open_mixed_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
 
 
 def _in_frame(changes: Mapping[str, str]) -> str:
-    """Return Python code that converts columns of a DataFrame X, given an expression for each."""
+    """Return Python code that converts columns of a DataFrame X by pandas expressions."""
     texts = "X[{name!r}].astype(str).str.strip()"
     return "; ".join(
         f"X[{name!r}] = {change.format(p='pandas', v=texts.format(name=name))}"
@@ -97,7 +98,7 @@ def _in_frame(changes: Mapping[str, str]) -> str:
 
 
 def _in_table(text: Delimited, changes: Mapping[str, str]) -> str:
-    """Return a shell command that converts columns of a table, given an expression for each."""
+    """Return a shell command that converts columns of a text table by pandas expressions."""
     assert text.names is not None, "tables of categories have a header"
     at = {text.names.index(name): change for name, change in changes.items()}
     written = command(text.path, text.separator, text.top.n_skipped, at)
@@ -105,7 +106,7 @@ def _in_table(text: Delimited, changes: Mapping[str, str]) -> str:
 
 
 def _coded_series(column: pd.Series, *, is_category: bool) -> CodedColumn | None:
-    """Return a column of categories as codes; None if it contains numbers, or is not a feature."""
+    """Return a categorical column as codes; None for numbers and for columns without levels."""
     kind, name = column.dtype, column.name
     if isinstance(kind, pd.CategoricalDtype) and kind.ordered and not is_category:
         codes = column.cat.codes.to_numpy(np.float64)
@@ -127,22 +128,23 @@ def _text(value: Any) -> str:
 
 
 def _names_samples(name: str, texts: Sequence[str | None]) -> bool:
-    """Whether a text column contains sample names, judging by its name and by repeated texts."""
+    """Whether a text column contains sample names, judging by its name and repeated values."""
     is_unique = len(set(texts)) == len(texts)
     return names_rows_by_name(name) or (is_id(name) and is_unique)
 
 
 def _as_written_once(texts: Sequence[str | None]) -> list[str | None]:
-    """Return texts in which equal numbers (1, 1.0) are spelled alike, if all texts are numbers."""
+    """Write equal numbers alike (1 for 1.0) if all texts are numbers; else keep the texts."""
     if not all(text is None or is_numeral(text) for text in texts):
         return list(texts)
     return [None if text is None else repr(float(text)).removesuffix(".0") for text in texts]
 
 
 def _are_levels(texts: Sequence[str | None], separator: str) -> bool:
-    """Whether texts are levels, rather than numbers, genotypes, check boxes or lists of answers.
+    """Whether the texts of a column are the levels of a category.
 
-    `separator` separates the columns of the table; lists of answers (1,3) contain another one.
+    They are not if they are numbers, genotypes, check boxes or lists of answers such as 1,3.
+    `separator` is the character between the columns of the table; lists use another one.
     """
     present = [text for text in texts if text is not None]
     odd = OddFields("", "", n_empty=len(texts) - len(present))
@@ -164,10 +166,11 @@ def _are_levels(texts: Sequence[str | None], separator: str) -> bool:
 def _without_genotypes(
     coded: dict[str, CodedColumn], wanted: Sequence[str], others: Iterable[Iterable[Any]]
 ) -> dict[str, CodedColumn]:
-    """Return `coded` without columns of single bases if other columns contain IUPAC codes.
+    """Drop categorical columns of single bases if other columns contain IUPAC codes.
 
-    A and G may be the names of groups, unless another column (texts in `others`) contains A, R and
-    G. Columns in `wanted` were declared as categories by the caller, and always remain.
+    A and G may be names of groups. If another column contains A, R and G, they are genotypes.
+    `coded` are the categorical columns, and `others` the texts of the other columns. Columns in
+    `wanted`, which the caller declared as categories, always remain.
     """
     may_be = [name for name, of in coded.items() if name not in wanted and are_bases(of.levels)]
     if not any(coded[name].levels for name in may_be) or not any(map(are_codes, others)):
@@ -176,17 +179,16 @@ def _without_genotypes(
 
 
 def _number_columns(source: AbstractSource, names: Iterable[str]) -> dict[str, CodedColumn]:
-    """Columns of a source in memory that has only numbers, by name."""
+    """Return the columns of a numeric source in memory, by name."""
     (X,) = (source.read(block) for block in source.blocks(source.n_features))
     values = np.asarray(X, dtype=np.float64)
     return {name: CodedColumn(values[:, j]) for j, name in enumerate(names)}
 
 
 def open_mixed_table(path: str, options: OpenOptions) -> AbstractSource:
-    """Open a text table of numbers and categories; `options.categories` is not None.
+    """Open a text table of numeric and categorical columns; `options.categories` is not None.
 
-    A table has no categories if it has no header, if its columns are samples, or if it has a
-    published format.
+    Tables without a header, with samples as columns, or in a published format have no categories.
     """
     wanted, plain = tuple(options.categories or ()), replace(options, categories=None)
     text = Delimited(path)
@@ -222,7 +224,7 @@ def open_mixed_table(path: str, options: OpenOptions) -> AbstractSource:
 
 
 class _TextColumns:
-    """Columns of a text table with a header, and one row per sample."""
+    """Columns of a text table that has a header and one row per sample."""
 
     def __init__(self, text: Delimited, options: OpenOptions) -> None:
         assert text.names is not None, "it has a header"
@@ -258,7 +260,7 @@ class _TextColumns:
         return _without_genotypes(coded, wanted, others)
 
     def names(self, path: str, coded: Mapping[str, CodedColumn]) -> tuple[Array | None, Names]:
-        """Return sample names, and columns that are not features, of a table without numbers."""
+        """Return the sample names and the non-feature columns of a table without numbers."""
         del coded
         rows = [[fields[i].strip() for i in range(self.text.width)] for fields in self._rows()]
         by_column = np.array(rows, dtype=object).T
@@ -267,14 +269,14 @@ class _TextColumns:
         return self.columns.row_names(path, ids, turned=False), Names(sample_coords=beside)
 
     def _rows(self) -> Iterator[list[str]]:
-        """Yield the fields of each row; InputError if their number is wrong."""
+        """Yield the fields of each row; raise InputError for a row of the wrong length."""
         for line, fields in self.text.rows():
             if len(fields) != self.text.width:
                 raise self.text.short_line(line, fields)
             yield fields
 
     def _first_repeats(self) -> bool:
-        """Whether the first column is in the position of sample names, but is repeated text."""
+        """Whether the first column, where sample names are expected, contains repeated text."""
         if self.columns.ids != (0,) or is_id(self.all_names[0]):
             return False
         first = [fields[0].strip() for fields in islice(self._rows(), MOST + 1)]
@@ -289,7 +291,7 @@ class _TextColumns:
         return None if text.lower() in NA or text in na_of(self.na, self.all_names[i]) else text
 
     def _of_text(self) -> set[int]:
-        """Return the columns whose first field that is not missing is text.
+        """Return the columns in which the first non-missing field is text.
 
         All other columns contain a number or a genotype call, and therefore have no levels.
         """
@@ -304,7 +306,7 @@ class _TextColumns:
 
 
 def refuse_categories(categories: Sequence[str] | None) -> None:
-    """Refuse names of categories for data other than DataFrames and text tables."""
+    """Refuse the option `categories` for data other than DataFrames and text tables."""
     if categories:
         raise InputError(
             f"categories={[*categories]!r} names columns of a DataFrame or a text table (CSV, "
@@ -313,14 +315,17 @@ def refuse_categories(categories: Sequence[str] | None) -> None:
 
 
 def refuse_codes(source: AbstractSource, categories: Sequence[str] | None) -> None:
-    """Refuse a source that is already open and has categories, if `categories` is None."""
+    """Raise an error for an open source with categories where categories are not supported.
+
+    `categories` is None if they are not supported.
+    """
     if source.levels and categories is None:
         names = source.feature_names()
         assert names is not None, "columns of tables have names"
         columns = [str(names[j]) for j in source.levels]
         raise InputError(
             f"X was opened with categories ({abbreviate(map(repr, columns), 5)}), which are not "
-            "supported here. Pass the table itself, which is opened here, and exclude these "
+            "supported here. Pass the table itself instead of the open source, and exclude these "
             f"columns: not_features={columns!r}."
         )
 
@@ -328,8 +333,8 @@ def refuse_codes(source: AbstractSource, categories: Sequence[str] | None) -> No
 def take_columns(X: pd.DataFrame, names: Array, selected: Mask) -> Index:
     """Return the positions of the selected columns of a frame.
 
-    `names` (d,) are the columns in `fit`, which the frame must have in this order, and `selected`
-    (d,) is a mask of them.
+    `names` (d,) are the columns that `fit` saw, and `selected` (d,) is a mask over them. The frame
+    must have the same columns in the same order.
     """
     if [str(name) for name in X.columns] != [str(name) for name in names]:
         raise InputError(

@@ -29,9 +29,10 @@ ROOTS = ("zarr.json", ".zattrs")
 
 
 def modalities_of(X: Any) -> dict[str, Any]:
-    """Return the modalities of MuData by name: paths if X is a local path, groups if a Zarr group.
+    """Return the modalities of MuData by name.
 
-    The result is empty for data other than MuData, and for URLs and zip files.
+    They are paths if X is a local path, and Zarr groups if X is a Zarr group. The result is empty
+    for data other than MuData, and for URLs and zip files.
 
     Raises
     ------
@@ -53,7 +54,7 @@ def modalities_of(X: Any) -> dict[str, Any]:
 
 
 def _in_group(group: zarr.Group) -> list[str]:
-    """Names of the modalities of a Zarr group; [] for other groups."""
+    """Return the names of the modalities of a Zarr group; [] if it is not MuData."""
     inside = child(group, GROUP) if group.attrs.get(ENCODING[0]) == ENCODING[1] else None
     return sorted(inside.group_keys()) if isinstance(inside, zarr.Group) else []
 
@@ -65,7 +66,7 @@ def are_modalities(paths: Iterable[str]) -> bool:
 
 
 def joint_obs(paths: Iterable[str]) -> AbstractFrame | None:
-    """Return the dataframe obs of the MuData with the modalities `paths`; None if absent."""
+    """Return the joint obs table of a MuData, given the paths of its modalities; None if absent."""
     listed = [*paths]
     if not listed or not are_modalities(listed):
         return None
@@ -79,7 +80,7 @@ def joint_obs(paths: Iterable[str]) -> AbstractFrame | None:
 
 
 def refuse_mudata(group: zarr.Group) -> None:
-    """Raise InputError if a Zarr group is MuData, which must be passed as several matrices."""
+    """Raise InputError for a Zarr group that is MuData; its matrices must be passed separately."""
     if group.attrs.get(ENCODING[0]) != ENCODING[1]:
         return
     place = str(group.store_path).removeprefix("file://")
@@ -91,6 +92,6 @@ def refuse_mudata(group: zarr.Group) -> None:
         )
     listed = " ".join(f"{place}/{GROUP}/{name}" for name in names)
     raise InputError(
-        f"{place} is MuData, which contains several matrices. In an archive, at a URL or beside "
-        f"other data, pass each of them: {listed} (unpack a zip file first)."
+        f"{place} is MuData, which contains several matrices. If it is in an archive, at a URL or "
+        f"beside other data, pass each matrix: {listed} (unpack a zip file first)."
     )

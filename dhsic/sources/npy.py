@@ -1,7 +1,7 @@
-"""NumPy files: a matrix in `.npy`, read in place; one of the arrays in `.npz`.
+"""NumPy files: a matrix in a `.npy` file, which is read in blocks, or in a `.npz` file.
 
-A `.npy` file is read by seeking and is not memory-mapped. The pages of a mapped file count as used
-memory once they are read, in the end the whole file, and memory estimates do not include them.
+A `.npy` file is read by seeking, not by memory mapping. Pages of a mapped file count as used memory
+once they are read, but memory estimates do not include them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ class NpySource(AbstractStored):
         return values.T
 
     def _run(self, file: Any, line: int, start: int, n: int) -> Array:
-        """Read n contiguous values of a feature or a sample (`line`), beginning at `start`."""
+        """Read n values of one row of the file (number `line`), beginning at `start`.
+
+        A row of the file is a feature or a sample, depending on the layout.
+        """
         length = self.n_samples if self._is_run else self.n_features
         file.seek(self._begin + (line * length + start) * self._stored.itemsize)
         values: Array = np.fromfile(file, self._stored, n)
@@ -85,7 +88,10 @@ class NpySource(AbstractStored):
 
 
 def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return shape, whether Fortran-ordered, and dtype; the file is then at the values."""
+    """Read the header: shape, whether the order is Fortran's, and dtype.
+
+    Afterwards the file position is the first value.
+    """
     read = np.lib.format.read_array_header_1_0
     if np.lib.format.read_magic(file) != (1, 0):
         read = np.lib.format.read_array_header_2_0
@@ -93,7 +99,7 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def open_npy(path: str, options: OpenOptions) -> AbstractSource:
-    """Open a `.npy` file, which is read in place."""
+    """Open a `.npy` file, whose values are read from disk block by block."""
     refuse_parts(path, options)
     return NpySource(path, options)
 
@@ -104,7 +110,7 @@ def open_npz(path: str, options: OpenOptions) -> AbstractSource:
     Raises
     ------
     InputError
-        The file contains no matrix, or several and `variable` does not select one.
+        The file contains no matrix, or it contains several and `variable` does not select one.
     """
     try:
         with zipfile.ZipFile(path) as archive:

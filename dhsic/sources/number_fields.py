@@ -1,4 +1,4 @@
-"""Text fields as numbers: missing values, booleans, genotype calls, and ambiguous commas."""
+"""Conversion of text fields to numbers: missing values, booleans, genotype calls and commas."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def meaning_of_commas(texts: Iterable[str]) -> str:
 
 
 def _meaning_of(marks: AbstractSet[str]) -> str:
-    """Return the meaning of commas, given the set of decimal marks of all numbers."""
+    """Return the meaning of commas, given the decimal marks (`decimal_mark`) of all numbers."""
     if POINTS in marks or ({DECIMAL, POINT} <= marks and "." not in marks):
         return SEVERAL if marks & {THOUSANDS, "."} else POINTS
     if DECIMAL in marks:
@@ -66,9 +66,10 @@ def _meaning_of(marks: AbstractSet[str]) -> str:
 
 
 def decimal_mark(text: str) -> str:
-    """Return the decimal mark of a number; `POINT` or `COMMA` if it may separate thousands.
+    """Classify the decimal mark of a number.
 
-    The result is `WHOLE` if there are only digits, and "" for text that is no number.
+    The result is `POINT` or `COMMA` if the mark may also separate thousands, `WHOLE` if there are
+    only digits, and "" for text that is not a number.
     """
     text = text.strip()
     if not is_comma_number(text):
@@ -83,10 +84,10 @@ def decimal_mark(text: str) -> str:
 
 
 def has_comma_numbers(marks: AbstractSet[str]) -> bool:
-    """Whether commas or points of a column must be rewritten, given its set of decimal marks.
+    """Whether the commas or points of a column must be rewritten before its numbers can be read.
 
-    The result is False if every number has three digits after a point, and none has a comma: then
-    points are decimal marks.
+    `marks` are the decimal marks of its numbers. If every number has a point before three digits
+    and none has a comma, points are decimal marks and nothing must be rewritten.
     """
     return bool(marks & {DECIMAL, THOUSANDS, POINTS, COMMA} or {POINT, WHOLE} <= marks)
 
@@ -103,11 +104,11 @@ _REWRITTEN = {
 
 
 def rewritten_fields(path: str, separator: str, n_skipped: int, where: str, change: str) -> str:
-    """Return a shell command that writes a copy of a table in which some fields are changed.
+    """Return a shell command that writes a copy of a table with changed fields.
 
-    `change` is a Python expression for a field v. `where` is the index of these fields in
-    ``t.loc``, for a pandas table t without header. `n_skipped` is the number of lines above the
-    first row.
+    `change` is a Python expression for the new text of a field v. `where` is the index of the
+    fields in ``t.loc``, where t is the table in pandas, without a header. `n_skipped` is the number
+    of lines above the first row.
     """
     sep = {"\t": r"'\t'", "": r"r'\s+'"}.get(separator, repr(separator))
     return (
@@ -121,7 +122,8 @@ def rewritten_fields(path: str, separator: str, n_skipped: int, where: str, chan
 def comma_advice(rewritten: Callable[[str], str], example: str, marks: AbstractSet[str]) -> str:
     """Return advice on numbers with commas, given the decimal marks of all numbers.
 
-    `example` is such a number. `rewritten` creates a command from an expression for a field v.
+    `example` is one of the numbers. `rewritten` converts a Python expression for a field v to a
+    shell command that rewrites the table.
     """
 
     def with_points(meaning: str) -> str:
@@ -131,8 +133,8 @@ def comma_advice(rewritten: Callable[[str], str], example: str, marks: AbstractS
     meaning = _meaning_of(marks)
     if meaning == POINTS and meaning not in marks:
         return (
-            "Commas are decimal marks here, and points before three digits may be so, too, or "
-            "separate thousands (1.370 is 1.37 or 1370), and no value shows which. If they are "
+            "Commas are decimal marks here. Points before three digits may be decimal marks, too, "
+            "or separate thousands (1.370 is 1.37 or 1370); no value shows which. If they are "
             f"decimal points, replace commas by points: {with_points(DECIMAL)}. If they separate "
             f"thousands, remove them: {with_points(POINTS)}"
         )
@@ -162,21 +164,23 @@ def comma_advice(rewritten: Callable[[str], str], example: str, marks: AbstractS
 
 
 class NumberFields:
-    """Converts text fields to numbers, one row after the other.
+    """Converter of text fields to numbers, row by row.
 
-    `calls` are the genotype calls among the fields read so far, such as 0/1, which become dosages.
-    `n_coded` is the number of values that equal a number in `na`.
+    `calls` contains the genotype calls read so far, such as 0/1, which become dosages. `n_coded`
+    counts the values that are missing because they equal a number in `na`.
 
     Parameters
     ----------
     width : int
         Number of features.
     na : sequence of str
-        Texts that mean a missing value in addition to `NA`; a number stands for all equal numbers.
+        Texts that mean a missing value, in addition to `NA`. A number also matches other spellings
+        of the same number.
     na_at : mapping
-        Further such texts for single features, by position of the feature.
+        Texts that mean a missing value in one feature only, by position of the feature.
     refuse : callable
-        Raises the error for a field that is not a number, given its position, text and line.
+        Function that raises the error for a field that is not a number. Its arguments are the
+        position, the text and the line of the field.
     """
 
     def __init__(
@@ -220,7 +224,7 @@ class NumberFields:
         return values
 
     def _number(self, i: int, field: str, line: int) -> float:
-        """Return a field as a number; words are remembered for the next rows."""
+        """Return a field as a number, and cache the numbers of words for the next rows."""
         if is_numeral(field):
             return float(field)
         bare = field.strip()

@@ -1,4 +1,4 @@
-"""Text in columns of numbers: its counts and positions, and advice for messages."""
+"""Text in numeric columns: counts and positions of the text, and advice for messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLASS_WORDS = frozenset(
 
 @dataclass
 class OddFields:
-    """Fields of one feature that are not missing, and the texts among them that are not numbers.
+    """Statistics of the fields of one feature, in particular of text that is not a number.
 
     Attributes
     ----------
@@ -43,11 +43,11 @@ class OddFields:
     n_present : int
         Number of fields that are not missing.
     places : dict
-        For each text that is not a number, the number of its fields and the position of the first.
+        For each text that is not a number: how many fields contain it, and where the first is.
     are_whole : bool
         Whether all fields that are numbers are whole.
     has_numbers : bool
-        Whether any field is a number, other than 00, which is a missing genotype.
+        Whether any field is a number. 00 does not count, because it is a missing genotype.
     n_empty : int
         Number of empty fields.
     """
@@ -61,7 +61,7 @@ class OddFields:
     n_empty: int = 0
 
     def add(self, text: str, where: str) -> None:
-        """Count a field that is not missing, given its text and position."""
+        """Add a non-missing field to the statistics, given its text and position."""
         self.n_present += 1
         self.are_whole &= "." not in text
         self.has_numbers |= is_value(text) and text != "00"
@@ -71,7 +71,7 @@ class OddFields:
 
     @property
     def n_odd(self) -> int:
-        """Number of fields that are text."""
+        """Number of fields that contain text instead of a number."""
         return sum(n for n, _ in self.places.values())
 
     @property
@@ -81,13 +81,13 @@ class OddFields:
 
     @property
     def lone_places(self) -> frozenset[str]:
-        """Positions of the texts if no text occurs more than once; otherwise empty."""
+        """Positions of the text fields if no text occurs twice; otherwise empty."""
         is_lone = all(n == 1 for n, _ in self.places.values())
         return frozenset(where for _, where in self.places.values()) if is_lone else frozenset()
 
     @property
     def are_groups(self) -> bool:
-        """Whether all fields are text with few different values, like names of groups."""
+        """Whether all fields are text with few different values, like group names."""
         n = len(self.places)
         is_text = self.n_odd == self.n_present
         return is_text and n <= MOST_GROUPS and OF_A_GROUP * n <= self.n_present
@@ -124,7 +124,7 @@ class OddFields:
 
     @property
     def markers(self) -> list[str]:
-        """Texts that may mean missing values; empty if there are many texts, or class names."""
+        """Texts that may mean missing values; empty if text is frequent or names classes."""
         texts = [text for text in self.places if not _is_number(text)]
         are_markers = self.are_few and len(texts) <= MOST_NAMED
         are_markers &= CALLS.keys().isdisjoint(texts)
@@ -138,26 +138,26 @@ class OddFields:
 
     @property
     def limits(self) -> list[str]:
-        """Texts that mean a value below or above a limit."""
+        """Texts for values beyond a limit of measurement, such as <4.5 and 90+."""
         return [text for text in self.places if LIMIT.fullmatch(text)]
 
     @property
     def commas(self) -> list[str]:
-        """Texts that are numbers except for commas."""
+        """Texts that are numbers with commas, or with points between thousands."""
         return [text for text in self.places if is_comma_number(text)]
 
     @property
     def beside_commas(self) -> OddFields:
-        """Copy of this column without the numbers with commas among its texts."""
+        """Copy of these statistics that excludes numbers with commas."""
         commas = {*self.commas}
         places = {text: place for text, place in self.places.items() if text not in commas}
         return replace(self, places=places)
 
     @property
     def quantities(self) -> Quantities | None:
-        """Kind and conversion of texts such as numbers with flags or multiples; None for others.
+        """Kind and conversion of texts such as numbers with flags or with multiples (K, M).
 
-        It is also None unless some fields of the column are plain numbers.
+        It is None for other texts, and for columns without plain numbers.
         """
         is_mixed = 0 < self.n_odd < self.n_present and not self.are_signed
         found = quantities_of([*self.places, "1"]) if is_mixed else None
@@ -165,7 +165,7 @@ class OddFields:
 
     @property
     def sentence(self) -> str:
-        """Sentence for messages: the column, and its fields that are not numbers."""
+        """Sentence for messages that names the column and lists its text."""
         is_name = " " not in self.called  # a Python expression
         called = self.called if is_name else self.called[:1].upper() + self.called[1:]
         if not self.are_few:
@@ -176,18 +176,18 @@ class OddFields:
 
 
 def _is_number(text: str) -> bool:
-    """Whether a text means a number: with commas, in parentheses, or below or above a limit."""
+    """Whether a text means a number: with commas, in parentheses, or beyond a limit (<4.5)."""
     return is_comma_number(text) or any(p.fullmatch(text) for p in (LIMIT, IN_PARENTHESES))
 
 
 def advice(columns: Sequence[OddFields]) -> str:
-    """Return advice on columns of features that contain text."""
+    """Return advice on feature columns that contain text."""
     few = [column for column in columns if column.are_few]
     markers = list(dict.fromkeys(text for column in few for text in column.markers))
     steps = []
     if few:
         steps.append(
-            "Replace the text by numbers with decimal points, or by nothing if a value is missing."
+            "Replace the text by numbers with decimal points, and leave missing values empty."
         )
     if markers:
         them = (
@@ -203,19 +203,22 @@ def advice(columns: Sequence[OddFields]) -> str:
 
 
 def marks_in(groups: Sequence[OddFields]) -> list[str]:
-    """Return texts without letters or digits, such as ?, that may mean missing in text columns."""
+    """Return the texts without letters or digits, such as ?, which may mean missing values."""
     texts = (text for column in groups for text in column.places)
     return [text for text in dict.fromkeys(texts) if not any(map(str.isalnum, text))]
 
 
 def about_calls(columns: Sequence[OddFields]) -> str:
-    """Return advice on a column in which most fields, but not all, are genotype calls; or ""."""
+    """Return advice on the first column in which most, but not all, fields are genotype calls.
+
+    The result is "" if there is no such column.
+    """
     mixed = next((column for column in columns if column.are_mostly_calls), None)
     if mixed is None:
         return ""
     return (
         f"{mixed.sentence} A feature of genotype calls must have calls of two alleles from 0 to 3, "
-        "such as 0/1, or ./. for missing ones, in all samples. Write haploid calls with two "
+        "such as 0/1, in all samples. A missing call is ./. Write haploid calls with two "
         "alleles (1 as 1/1), and dosages as 0/0, 0/1 and 1/1."
     )
 
@@ -231,6 +234,6 @@ def no_features(names: Iterable[str]) -> str:
         else f"pass their names ({abbreviate(map(repr, listed), MOST_NAMED)}) to not_features="
     )
     return (
-        f"If {it} (but labels, groups or names), exclude {which}: {option}. Features that are text "
-        "must be written as numbers first; leave missing values empty."
+        f"If {it} (but labels, groups or names), exclude {which}: {option}. If text is a feature, "
+        "write it as numbers first, and leave missing values empty."
     )

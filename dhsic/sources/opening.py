@@ -156,12 +156,12 @@ MOST_FILES = 3
 MOST_ENTRIES = 1000
 #: Maximum depth of subgroups that are searched for matrices.
 GROUP_DEPTH = 4
-#: Suffixes of files that are not read, whatever their content.
+#: Suffixes of files that are never read as data, for any content.
 UNREAD = tuple(suffix for suffixes, *_ in FOREIGN for suffix in suffixes)
 
 
 def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Return the opener of a path or URL by its suffix, or of a local file by its content.
+    """Choose the function that opens a path or URL, by the suffix or by a local file's content.
 
     The result is None for Zarr, for VCF, which is decoded to Zarr, and for data in memory.
     """
@@ -176,7 +176,10 @@ def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
 
 
 def _opener_by_content(name: str) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Return the opener of a local file or folder by its content; None if unknown, or for Zarr."""
+    """Choose the function that opens a local file or folder, by its content.
+
+    The result is None if the content is unknown, and for Zarr.
+    """
     if "://" in name and not name.startswith("file://"):
         return None
     path = Path(on_disk(name))
@@ -190,7 +193,7 @@ def _opener_by_content(name: str) -> Callable[[str, OpenOptions], AbstractSource
 
 
 def _opener_by_beginning(path: Path) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Return the opener of a file that is recognised by its first bytes; None if unknown."""
+    """Choose the function that opens a file, by its first bytes; None if these are unknown."""
     ends = path.name.lower().endswith
     if not ends(UNREAD):
         by_mark = {HDF5: open_hdf5, NUMPY: open_npy}
@@ -249,8 +252,8 @@ def open_source(
         Parquet); or ``.npy`` or ``.npz``. Text files with an unknown suffix are read as tables.
         Several files with the same samples are one matrix, such as one file per chromosome: a list
         of any of these, a pattern (``"chr*.bed"``), or a text file of paths (``"@files.txt"``).
-        Features are in the order of chromosomes and positions if all files state them, otherwise of
-        the numbers in the file names. Samples are matched by name.
+        Features are ordered by chromosome and position if all files state them, otherwise by the
+        numbers in the file names. Samples are matched by name.
     variable : str, optional
         Name of the matrix in a Dataset or group. By default ``call_genotype``, otherwise
         ``call_dosage``, otherwise the only variable with two dimensions. For AnnData the default
@@ -289,11 +292,11 @@ def open_source(
         Text that means a missing value in a text table, such as ``["?", "n.d."]``, in addition to
         an empty field, ".", NA, NaN and null. ``"bmi=0"`` applies only to the column ``bmi``.
     categories : sequence of str, optional
-        Read columns of text in a DataFrame or text table as categorical features, and the columns
-        with these names too, although they contain numbers (see `AbstractSource.levels`). The
-        default refuses text.
+        Read text columns of a DataFrame or text table as categorical features. Columns with these
+        names become categorical, too, even if they contain numbers (see `AbstractSource.levels`).
+        By default, text raises an error.
     intersect_samples : bool
-        For several files: use only the samples that all files have, if their samples differ. The
+        For several files with different samples: use only the samples that all files have. Their
         number is reported. By default, different samples raise an error.
 
     Returns
@@ -333,7 +336,7 @@ def _open_one(
     *,
     pass_only: bool,
 ) -> AbstractSource:
-    """Open data that are one matrix, rather than a list of matrices."""
+    """Open data that are a single matrix."""
     X = in_pandas(X)
     several = _codes_of(missing_code)
     options = replace(options, missing_code=None if several else missing_code)
@@ -374,7 +377,7 @@ def _open_parts(
     pass_only: bool,
     intersect_samples: bool,
 ) -> AbstractSource:
-    """Open several matrices, and join them along the features."""
+    """Open several matrices and join them along the feature axis."""
     if options.na and not is_text(X):
         _refuse_na(options.na)
     refuse_categories(options.categories)
@@ -408,9 +411,9 @@ def _open_parts(
 
 
 def _passing_parts(source: JoinedSource, passing_of: Mapping[int, SubsetSource]) -> AbstractSource:
-    """Return a joined source with only the variants whose FILTER is PASS.
+    """Return a view of a joined source that contains only variants with FILTER PASS.
 
-    `passing_of` maps the id of the source of a part to its view with these variants.
+    `passing_of` maps the ``id()`` of the source of each part to the view of its variants with PASS.
     """
     if not passing_of:
         return source
@@ -426,7 +429,7 @@ def _passing_parts(source: JoinedSource, passing_of: Mapping[int, SubsetSource])
 
 
 def _refuse_na(na: Sequence[str]) -> NoReturn:
-    """Refuse `na` for data that are not text."""
+    """Raise InputError for the option `na` with data other than text tables."""
     raise InputError(
         f"na={[*na]} is text that means a missing value in a text table (CSV, TSV), but the "
         "data are not a text table. Leave out na=; to declare missing numbers, use "
@@ -439,7 +442,7 @@ def _with_categories(
     opener: Callable[[str, OpenOptions], AbstractSource] | None,
     categories: Sequence[str] | None,
 ) -> Callable[[str, OpenOptions], AbstractSource] | None:
-    """Return the opener that supports `categories`; refuse the option for other data."""
+    """Return the function that opens X with `categories`; refuse the option for other data."""
     if not (is_frame(X) or opener is open_table):
         refuse_categories(categories)
     is_mixed = categories is not None and opener is open_table
@@ -449,7 +452,10 @@ def _with_categories(
 def _opened_at(
     X: Any, opener: Callable[[str, OpenOptions], AbstractSource] | None, options: OpenOptions
 ) -> tuple[AbstractSource, Any]:
-    """Open data after any download or decoding; return the source, and what it reads from."""
+    """Download or decode data if necessary, and open them.
+
+    Returns the source, and the object that it reads: a path, store, group or array.
+    """
     copy = _copy_of(X, options.storage_options)
     try:
         if isinstance(X, str | PathLike):
@@ -469,13 +475,19 @@ def _opened_at(
 
 
 def _decoded(path: str, options: OpenOptions) -> tuple[zarr.Group, OpenOptions]:
-    """Open a VCF as a group of VCF Zarr; return the group, and options that select its calls."""
+    """Open a VCF as a VCF Zarr group.
+
+    Returns the group, and the options with the variable of its calls.
+    """
     store = decoded_vcf(path, options.variable)
     return zarr.open_group(store, mode="r"), replace(options, variable=store.decoded.variable)
 
 
 def _copy_of(X: Any, storage_options: Mapping[str, Any] | None = None) -> Copy | None:
-    """Return the local copy of a file at a URL; None if the data are local or read at the URL."""
+    """Return the local copy of a file at a URL; None if no copy is needed.
+
+    Local data need no copy, and neither do stores that are read directly from the URL.
+    """
     name = fspath(X) if isinstance(X, str | PathLike) else ""
     is_url = "://" in name and not name.startswith("file://")
     is_file = is_url and (
@@ -493,7 +505,13 @@ def on_disk(path: str | PathLike[str], copy: Copy | None = None) -> str:
 
 
 def _codes_of(missing_code: Any) -> tuple[float, ...]:
-    """Return the missing codes if there are several, or one that is not an integer; else ()."""
+    """Return the codes as a tuple if `missing_code` is a sequence or a float; otherwise ().
+
+    Raises
+    ------
+    InputError
+        The value is not valid.
+    """
     numbers = int | float | np.integer | np.floating
     if missing_code is None or isinstance(missing_code, str | int | np.integer):
         is_known = missing_code in (None, "auto") or not isinstance(missing_code, str | bool)
@@ -512,9 +530,9 @@ def _codes_of(missing_code: Any) -> tuple[float, ...]:
 
 
 def _recoded(source: AbstractSource, codes: Sequence[float]) -> AbstractSource:
-    """Return a source in which values equal to any of the codes are missing.
+    """Return a view of a source in which values equal to any of the codes are missing.
 
-    For integers, codes that are not whole are ignored.
+    Fractional codes are ignored for integer data.
     """
     if source.dtype.kind != "f":
         codes = [int(code) for code in codes if code == int(code)]
@@ -545,9 +563,9 @@ def _without(source: AbstractSource, not_features: Iterable[Any]) -> AbstractSou
 
 
 def _may_hold_genes(X: Any, opener: Any) -> bool:
-    """Whether data are a table or AnnData, whose features may be genes.
+    """Whether the features of the data may be genes: in tables, counts and AnnData.
 
-    X is the store, path or object that was opened with `opener`.
+    X is the store, path or object that `opener` opened.
     """
     is_store = isinstance(X, zarr.Group) and X.attrs.get("encoding-type") == "anndata"
     is_file = opener in (*OF_TABLES, open_mixed_table, *OF_COUNTS)
@@ -555,20 +573,20 @@ def _may_hold_genes(X: Any, opener: Any) -> bool:
 
 
 def _without_unassigned(source: AbstractSource, where: str) -> AbstractSource:
-    """Exclude features that count reads outside genes (htseq-count, STAR), with a warning."""
+    """Exclude the counts of reads outside genes that htseq-count and STAR add, with a warning."""
     names = source.feature_names()
     counted = [] if names is None else sorted(OUTSIDE_GENES.intersection(names.tolist()))
     if not counted:
         return source
     warn(
-        f"{where} counts reads outside genes in {abbreviate(map(repr, counted))}, as htseq-count "
-        "and STAR write them. They are left out. To use them as features, rename them."
+        f"{where} contains counts of reads outside genes ({abbreviate(map(repr, counted))}), as "
+        "htseq-count and STAR write them. They are left out. To use them as features, rename them."
     )
     return _without(source, counted)
 
 
 def _refuse_scaled(source: AbstractSource, missing_code: Any) -> None:
-    """Refuse an explicit `missing_code` if values are stored with a scale and offset."""
+    """Refuse the option `missing_code` if values are stored with a scale factor and offset."""
     packing = None if source.chunked is None else source.chunked.packing
     if packing is None or not packing.is_scaled or missing_code in (None, "auto"):
         return
@@ -620,7 +638,7 @@ def _open_group(group: zarr.Group, options: OpenOptions) -> AbstractSource:
 
 
 def refuse_groups(group: zarr.Group) -> None:
-    """Raise InputError, with their paths, if matrices are only in subgroups of a group."""
+    """Raise InputError if only subgroups of a group contain matrices; the message lists them."""
     with metadata_of(group.store_path):
         members = dict(group.members(max_depth=GROUP_DEPTH))
     found = {
@@ -665,7 +683,10 @@ def _open_matrix(
     beside: Mapping[str, zarr.Array[Any]],
     options: OpenOptions,
 ) -> ZarrSource:
-    """Open an array with two axes; names of features and samples are in arrays `beside` it."""
+    """Open an array with two axes.
+
+    `beside` are the other arrays of its group, which may contain names of features and samples.
+    """
     what = str(array.store_path)
     if array.ndim != 2:
         raise InputError(
@@ -693,7 +714,7 @@ def _open_matrix(
 def _names_in(
     group: zarr.Group, array: zarr.Array[Any], axis: int, beside: Mapping[str, zarr.Array[Any]]
 ) -> Names:
-    """Return the names of the features, along `axis` of an array, and of the samples.
+    """Return the names of the features and samples of a matrix; features are along `axis`.
 
     The dimension names of the array, if there are any, determine which arrays contain the names.
     Otherwise the names are ``variant_id`` and ``sample_id`` of the same group, if their lengths
@@ -740,7 +761,7 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
     Raises
     ------
     InputError
-        Nothing is there, or data of another format; the message gives advice on the conversion.
+        Nothing exists there, or the data have another format. The message says how to convert them.
     DataError
         The metadata or the zip file are damaged.
     """
@@ -768,7 +789,7 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
 
 
 def _local(path: Path) -> Store:
-    """Return a Zarr store for a folder or a zip file, which reads only regular files."""
+    """Return a Zarr store for a folder or zip file; it reads only regular files, no devices."""
     if path.suffix.lower() != ".zip":
         return FolderStore(path, read_only=True)
     if not path.is_dir():
@@ -785,7 +806,7 @@ def _files_in(path: str) -> list[str]:
 
 
 def nothing_at(path: str, *, is_url: bool) -> str:
-    """Return the message for a path or URL without a Zarr store."""
+    """Return the error message for a path or URL without a Zarr store."""
     if foreign := _in_foreign_format(path, is_url=is_url):
         return foreign
     if is_url:
@@ -812,7 +833,7 @@ def nothing_at(path: str, *, is_url: bool) -> str:
 
 
 def _not_in_folder(path: Path) -> str:
-    """Return the message for a folder without a Zarr store, with folders inside that have data."""
+    """Return the error message for a folder without a Zarr store; it lists subfolders with data."""
     entries = sorted(p.name for p in path.iterdir())
     names = ", ".join(entries[:5]) + (", ..." if len(entries) > 5 else "")
     levels = (islice(path.glob(pattern), MOST_ENTRIES) for pattern in ("*", "*/*"))
@@ -831,13 +852,16 @@ def _not_in_folder(path: Path) -> str:
 
 
 def _has_data(path: Path) -> bool:
-    """Whether a path is the folder of a Zarr store or of counts of Cell Ranger."""
+    """Whether a path is a folder with a Zarr store or with counts of Cell Ranger."""
     is_store = any((path / name).is_file() for name in METADATA)
     return path.is_dir() and (is_store or is_folder_of_counts(path))
 
 
 def _in_foreign_format(path: str, *, is_url: bool) -> str:
-    """Return the message for a path or URL with a suffix in `FOREIGN`; "" for other suffixes."""
+    """Return the error message for a file format that dhsic does not read, by its suffix.
+
+    The result is "" for suffixes that are not in `FOREIGN`.
+    """
     for suffixes, name, remedy in FOREIGN:
         if path.lower().endswith(suffixes):
             is_there = is_url or Path(path).exists()

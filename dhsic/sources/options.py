@@ -1,14 +1,14 @@
 """Options for opening a matrix: its axes, its missing codes, and the names of features and samples.
 
-Genomic Zarr has features first, AnnData and NumPy usually samples first. The axis of the features
-is therefore never assumed from the position. It is determined from the following, in this order:
+Genomic Zarr has features on the first axis, AnnData and NumPy usually samples. The position
+therefore does not show which axis has the features. The first of the following decides:
 
 - the option `sample_dim` of the caller;
 - the names of dimensions;
 - the axis whose length equals the number of labels.
 
-The names of features and samples are the coordinates of these dimensions, or an array in the same
-group whose name says what it contains (``gene_id``).
+The names of features and samples are the coordinates of these dimensions, or else an array of the
+same group with a descriptive name such as ``gene_id``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Dims = Sequence[str | None] | None
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """Options of `open_source`; `is_part` says that the data are one of several files."""
+    """Options of `open_source`; `is_part` means that the data are one of several files."""
 
     variable: str | None = None
     sample_dim: str | int | None = None
@@ -76,7 +76,7 @@ class OpenOptions:
 
     @property
     def required(self) -> Sequence[str]:
-        """Columns `not_features` that a table must have; none for one of several files."""
+        """Non-feature columns that a table must have; none if it is one of several files."""
         return () if self.is_part else self.not_features
 
     def feature_axis(
@@ -84,8 +84,8 @@ class OpenOptions:
     ) -> int:
         """Return the axis of the features, 0 or 1, among the first two axes of an array.
 
-        `convention` is the axis of the features if nothing else decides (1 for NumPy and dask).
-        `what` is the name of the array in messages.
+        `convention` is the axis to assume if nothing else decides (1 for NumPy and dask). `what` is
+        the name of the array in messages.
         """
         names = [str(name).lower() if name else "" for name in (dims or ("", ""))[:2]]
         says_0 = names[0] in FEATURE_DIMS or names[1] in SAMPLE_DIMS
@@ -137,7 +137,7 @@ class OpenOptions:
         )
 
     def check_length(self, n_samples: int, what: str) -> None:
-        """Refuse data whose number of samples differs from the number of labels."""
+        """Raise InputError if the number of samples differs from the number of labels."""
         if self.n_samples not in (None, n_samples):
             raise InputError(
                 f"{what} has {n_samples} samples, but there are {self.n_samples} labels. Pass "
@@ -145,9 +145,10 @@ class OpenOptions:
             )
 
     def check_dim(self, axis: int, name: object, what: str, otherwise: str = "") -> None:
-        """Refuse a `sample_dim` that is neither the number (`axis`) nor the `name` of that axis.
+        """Raise InputError if `sample_dim` is neither the number nor the name of the sample axis.
 
-        `otherwise` is additional advice for data with samples along the other axis.
+        `axis` is this number, and `name` this name. `otherwise` is additional
+        advice for data with samples along the other axis.
         """
         if self.sample_dim not in (None, axis, axis - 2, name):
             raise InputError(
@@ -158,10 +159,10 @@ class OpenOptions:
     def code_of(
         self, declared: int | None = None, dtype: Any = None, fill_value: Any = None
     ) -> int | None:
-        """Return the integer that means missing: the caller's, or else the `declared` one, or -1.
+        """Return the integer that means a missing value; None if there is none.
 
-        The code -1 is used if it is the fill value of an int8 array. The result is None if there is
-        no code.
+        It is the option `missing_code`, or else the code that the data declare (`declared`), or
+        else -1 if this is the fill value of an int8 array.
         """
         if not isinstance(self.missing_code, str):
             return self.missing_code
@@ -169,7 +170,7 @@ class OpenOptions:
         return -1 if declared is None and filled else declared
 
     def choose(self, shapes: Mapping[str, tuple[int, ...]], where: str) -> str:
-        """Return the name of the matrix among numeric variables, given their shapes by name."""
+        """Choose the matrix among numeric variables, given their shapes by name."""
         listed = ", ".join(f"{name} {shape}" for name, shape in sorted(shapes.items()))
         if self.variable is not None:
             if self.variable in shapes:
@@ -190,7 +191,7 @@ class OpenOptions:
 
 
 def refuse_variable(variable: str | None, X: Any) -> None:
-    """Refuse the option `variable` for an X that is a single matrix."""
+    """Refuse the option `variable` if X is a single matrix."""
     if variable is not None:
         raise InputError(
             f"variable={variable!r} selects a part of a Dataset or group, but X is a single "
@@ -223,10 +224,10 @@ def dimension_names(of: Any) -> tuple[str | None, ...] | None:
 def naming_array(
     arrays: Mapping[str, Any], length: int, dim: str | None, *, of_features: bool
 ) -> str | None:
-    """Return the key of the array that contains the names of features or samples; None if unclear.
+    """Find the array with the names of features or samples; return its key, or None if unclear.
 
-    This is the coordinate of the dimension `dim`, or the only array of this `length` whose name
-    says that it contains names, such as ``gene_id``.
+    It is the coordinate of the dimension `dim`, or else the only array of this `length` with a
+    descriptive name such as ``gene_id``.
 
     Examples
     --------
@@ -249,7 +250,7 @@ def naming_array(
 
 
 def says_names(name: str, *, of_features: bool) -> bool:
-    """Whether the name of an array or column says that it contains names of features or samples.
+    """Whether an array or column contains names of features or samples, judging by its name.
 
     >>> says_names("gene_id", of_features=True), says_names("gene_length", of_features=True)
     (True, False)

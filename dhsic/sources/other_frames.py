@@ -1,7 +1,7 @@
-"""Frames of polars, pyarrow, narwhals and dask, which are read as pandas objects.
+"""Conversion of polars, pyarrow, narwhals and dask frames to pandas.
 
-Such frames have no index. Advice in messages is Python code for pandas, and therefore begins with
-the conversion of the frame.
+Such frames have no index. Error messages contain code for pandas; for these frames, the code
+begins with the conversion to pandas.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CODE = {
 def in_pandas(data: Any) -> Any:
     """Convert a frame or series of another package to pandas; return other objects unchanged.
 
-    Nulls become NaN or None, and an Enum of polars an ordered categorical. Frames of dask are
+    Nulls become NaN or None. A polars Enum becomes an ordered categorical. Dask frames are
     computed. Numbers of more than 64 bits become float64.
     """
     if isinstance(data, pd.DataFrame):
@@ -55,7 +55,7 @@ def in_pandas(data: Any) -> Any:
 
 
 def _marked(data: Any, package: str) -> Any:
-    """Convert decimal numbers to floats, and store the code that converts the user's object."""
+    """Convert decimals to floats, and store the package's conversion code in the frame."""
     if isinstance(data, pd.DataFrame):
         for name, kind in data.dtypes.items():
             if getattr(kind, "kind", "") == "O":
@@ -66,7 +66,7 @@ def _marked(data: Any, package: str) -> Any:
 
 
 def _as_floats(series: Any) -> Any:
-    """Convert a series of decimal numbers to floats; return any other series unchanged."""
+    """Convert a series of `decimal.Decimal` to floats; return other series unchanged."""
     kind = pd.api.types.infer_dtype(series, skipna=True)
     return series.astype(float) if kind == "decimal" else series
 
@@ -81,15 +81,18 @@ def _of_polars(series: Any) -> Array | pd.Categorical:
 
 
 def code_of(data: Any, name: str) -> str:
-    """Return Python code for a pandas object: its name, or the conversion of the user's object."""
+    """Return Python code for a pandas object, for messages.
+
+    It is the name, or, if the user passed another package's object, code that converts it.
+    """
     conversion = getattr(data, "attrs", {}).get(CONVERSION, "{x}")
     return str(conversion).format(x=name)
 
 
 def columns_of(data: Any, name: str) -> str:
-    """Return Python code for a frame, called `name`, whose columns `pandas.Series` can read.
+    """Return Python code for a frame with columns that `pandas.Series` can read.
 
-    For polars it is the name itself, otherwise code that converts the frame to pandas.
+    For polars frames it is `name` itself, otherwise code that converts the frame to pandas.
     """
     code = code_of(data, name)
     return name if code == _CODE["polars"].format(x=name) else code
@@ -97,7 +100,7 @@ def columns_of(data: Any, name: str) -> str:
 
 @contextmanager
 def converted_first(data: Any, name: str) -> Iterator[None]:
-    """Add code that converts the user's frame, called `name`, to errors with code for pandas."""
+    """Add the conversion to pandas to error messages that contain pandas code for the frame."""
     try:
         yield
     except InputError as error:

@@ -4,8 +4,8 @@ The decoding follows the CF conventions. A stored number is missing if it equals
 `missing_value`. Otherwise its value is ``stored * scale_factor + add_offset``. xarray stores
 `_FillValue` as an attribute in Zarr 3 (floats in base64), and as the fill value of the array in
 Zarr 2. In Zarr 2, a fill value does not declare missing values in two cases: the array has no
-dimension names, so xarray did not write it; or the fill value is 0, which other writers use for
-every array.
+dimension names, so xarray did not write it; or the fill value is 0, which is the default of other
+programs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DECLARING = (FILL, MISSING, SCALE, OFFSET, UNSIGNED)
 
 
 def declared(of: zarr.Array[Any] | xr.DataArray) -> dict[str, Any]:
-    """Return the attributes that define how stored numbers are decoded, as xarray uses them.
+    """Return the attributes that define how stored numbers are decoded, as in xarray.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def xarray_masks_zeros(of: zarr.Array[Any]) -> bool:
 
 
 def _declared_in_memory(of: xr.DataArray) -> dict[str, Any]:
-    """Return the attributes of a DataArray that xarray has not applied to its values."""
+    """Return the decoding attributes that xarray has not yet applied to a DataArray."""
     declared_attributes = dict(of.attrs)
     if of.dtype.kind in "iu":
         declared_attributes = {
@@ -76,7 +76,7 @@ def _declared_in_memory(of: xr.DataArray) -> dict[str, Any]:
 
 
 def of_zarr_2(of: xr.DataArray) -> bool:
-    """Whether xarray read the variable from Zarr 2, where fill value 0 does not mean missing."""
+    """Whether xarray read a variable from Zarr 2, where a fill value of 0 is not missing."""
     return "compressors" in of.encoding and "serializer" not in of.encoding
 
 
@@ -91,7 +91,7 @@ def _from_base64(written: str, where: str) -> float:
 
 
 def codes_of(attributes: Mapping[str, Any]) -> list[float]:
-    """Return the stored numbers that mean a missing value."""
+    """Return the stored numbers that mean a missing value, according to the attributes."""
     codes = [one for name in (FILL, MISSING) for one in np.ravel(attributes.get(name, [])).tolist()]
     return sorted({one for one in codes if isinstance(one, int | float) and not np.isnan(one)})
 
@@ -115,11 +115,10 @@ class Packing:
         takes_codes: bool = True,
         keeps_code: bool = True,
     ) -> Packing | None:
-        """Create the packing that attributes declare; None if the stored numbers are the values.
+        """Create the packing that attributes declare; None if no decoding is needed.
 
-        The stored numbers are the values if nothing is declared, or if integers have one missing
-        code (`code_among`) and `keeps_code` is True. Without `takes_codes`, only scale and offset
-        are used.
+        Nothing is decoded if nothing is declared, or if integers have a single missing code and
+        `keeps_code` is True. If `takes_codes` is False, only scale and offset are used.
         """
         dtype = np.dtype(dtype)
         if dtype.kind not in "iuf":
@@ -142,13 +141,13 @@ class Packing:
 
     @property
     def is_scaled(self) -> bool:
-        """Whether decoded numbers that are not missing differ from the stored ones."""
+        """Whether decoding changes the numbers that are not missing."""
         return self.scale is not None or self.offset is not None
 
     def decoded(self, values: Array, *, in_place: bool = False) -> Array:
         """Decode stored numbers of any shape, as an array of `dtype`.
 
-        `in_place` allows that `values` are overwritten, if the dtype does not change.
+        `in_place` allows overwriting `values` if the dtype does not change.
         """
         values = values.view(self.stored)
         missing = np.zeros(values.shape, dtype=bool)
@@ -181,7 +180,7 @@ def unpacked(values: Array, attributes: Mapping[str, Any]) -> Array:
     Raises
     ------
     InputError
-        Some values are missing, and other integers exceed 2**53.
+        Some values are missing, and other values are integers beyond 2**53.
     """
     packing = Packing.of(attributes, values.dtype)
     if packing is not None:
@@ -197,13 +196,13 @@ def unpacked(values: Array, attributes: Mapping[str, Any]) -> Array:
 
 
 def _text_without(values: Array, attributes: Mapping[str, Any]) -> Array:
-    """Replace the texts that are declared to mean missing values by ""."""
+    """Replace texts by "" if the attributes declare that they mean missing values."""
     texts = {str(attributes[name]) for name in (FILL, MISSING) if attributes.get(name)}
     return np.where(np.isin(text(values), [*texts]), "", text(values)) if texts else values
 
 
 def names_in(variable: xr.DataArray) -> Array:
-    """Return the names in an xarray variable; ids that xarray converted to floats are restored."""
+    """Return the names in an xarray variable; restore integer ids that xarray made floats."""
     values, stored = np.asarray(variable.values), variable.encoding.get("dtype")
     if values.dtype.kind == "f" and stored is not None and np.dtype(stored).kind in "iu":
         missing = np.isnan(values)

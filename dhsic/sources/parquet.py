@@ -1,8 +1,8 @@
 """Parquet and Feather: tables with typed columns, which are read one block of columns at a time.
 
-Columns have the roles of `dhsic.sources.tables`. Integers keep their type if all columns have the
-same type and no value is missing. Floats keep the widest type of the columns, if all are floats.
-Other numbers become float64.
+`dhsic.sources.tables` decides which columns are features. Integers keep their type if all columns
+have the same type and no value is missing. If all columns are floats, they get the widest of their
+types. Other numbers become float64.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class ParquetSource(AbstractStored):
         return values.T
 
     def _place(self, feature: int, sample: int) -> str:
-        """Describe where a value is stored, for messages."""
+        """Describe the column that contains a value, for messages."""
         del sample
         return f", in column {self.features[feature]!r}"
 
@@ -132,7 +132,7 @@ class ParquetSource(AbstractStored):
         return np.asarray(column.to_numpy())
 
     def _check_decimal(self, column: Any, name: str) -> None:
-        """Refuse whole numbers beyond the range in which float64 represents every integer."""
+        """Refuse integers beyond 2**53, which float64 cannot represent exactly."""
         if any(kind.scale > 0 for kind in self.file.types[name]):
             return
         values = np.abs(column.cast("float64", safe=False).to_numpy())
@@ -150,7 +150,7 @@ class ParquetSource(AbstractStored):
 
 
 def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
-    """Open Parquet or Feather with one row per sample; a transposed table is read completely.
+    """Open a Parquet or Feather file; a table with samples as columns is read into memory.
 
     Raises
     ------
@@ -179,11 +179,7 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
     odd = [name for name in features if not file.is_number(name)]
     if odd or not features:
         listed = abbreviate((f"{n!r}: {file.type_text(n)}" for n in odd), 4)
-        remedy = (
-            _remedy(file, odd, ids)
-            if odd
-            else "Check which columns are excluded as not being features."
-        )
+        remedy = _remedy(file, odd, ids) if odd else "Check which columns are excluded."
         raise InputError(
             f"{path} has {f'columns that are not numeric ({listed})' if odd else 'no features'}, "
             f"but features must be numbers. {remedy}"
@@ -197,12 +193,12 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
 
 
 def _row_names(file: AbstractArrowTable) -> Iterator[str]:
-    """Yield the names of rows, from the index or else the first column."""
+    """Yield the row names: the index, or else the first column."""
     yield from map(str, file.text((*file.index, *file.names)[0]))
 
 
 def _transposed(file: AbstractArrowTable) -> str:
-    """Return a command that transposes a table whose columns are samples, as advice."""
+    """Return advice with a command that transposes a table."""
     suffix = "feather" if file.path.lower().endswith((".feather", ".arrow")) else "parquet"
     index = "" if file.index else f".set_index({file.names[0]!r})"
     return (
@@ -213,7 +209,7 @@ def _transposed(file: AbstractArrowTable) -> str:
 
 
 def _remedy(file: AbstractArrowTable, odd: list[str], ids: tuple[str, ...]) -> str:
-    """Return advice on columns that are not numeric; some may contain numbers as text."""
+    """Return advice on the columns `odd`, which are not numeric but may contain numbers as text."""
     numerals = [name for name in odd if _holds_numerals(file, name)]
     kinds = {name: _kind(file, name) for name in odd if name not in numerals}
     _, of_codes, of_reference, from_one = GENOTYPES
@@ -260,7 +256,7 @@ def _kind(file: AbstractArrowTable, name: str) -> str:
 
 
 def _converted(file: AbstractArrowTable, names: list[str], kind: str) -> str:
-    """Return a command, as advice, that converts columns of one `kind` (a key of `_CHANGES`)."""
+    """Return advice with a command that converts columns of one `kind` (a key of `_CHANGES`)."""
     what, change = _CHANGES[kind]
     ends = file.path.lower().endswith((".feather", ".arrow"))
     suffix = "feather" if ends else "parquet"
@@ -274,7 +270,7 @@ def _converted(file: AbstractArrowTable, names: list[str], kind: str) -> str:
 
 
 def _holds_numerals(file: AbstractArrowTable, name: str) -> bool:
-    """Whether a column is text in which each value is a number or means a missing value."""
+    """Whether a column is text that contains only numbers and missing values."""
     if not file.is_text(name):
         return False
     texts = [str(text).strip() for text in file.text(name).tolist()]
@@ -288,7 +284,7 @@ def _repeats(file: AbstractArrowTable, index: tuple[str, ...]) -> bool:
 
 
 def _of_partitions(path: str, names: list[str]) -> str:
-    """Return a sentence on columns whose values are in folder names; "" for none."""
+    """Return a sentence on columns that folder names define (Hive partitions); "" for none."""
     if not names:
         return ""
     return (
@@ -298,9 +294,9 @@ def _of_partitions(path: str, names: list[str]) -> str:
 
 
 def _joined_levels(levels: list[Array]) -> Array | None:
-    """Join the levels of an index, (m,) each, by "_", to names (m,); None if not needed.
+    """Join the levels of an index, each (m,), to names (m,), with "_" between levels.
 
-    Levels are joined if each of several levels has repeated values, and the joined names have none.
+    The result is None unless each level has repeated values but the joined names are unique.
     """
     m = len(levels[0]) if len(levels) > 1 else 0
     joined = ["_".join(row) for row in zip(*levels, strict=True)] if m else []
@@ -342,7 +338,7 @@ def _source(
 
 
 def _refuse_sums(source: ParquetSource, samples: Array | None) -> None:
-    """Refuse last rows that summarise the others (sums, means), unless the table is too large."""
+    """Refuse last rows that contain sums or means of the others; skip this for large tables."""
     n, d = source.n_samples, source.n_features
     if n * min(d, MOST_FEATURES) > MOST_VALUES:
         return
@@ -364,7 +360,7 @@ def _refuse_sums(source: ParquetSource, samples: Array | None) -> None:
 
 
 def _refuse_row_numbers(source: ParquetSource) -> None:
-    """Refuse columns that number the rows in any order, or increase from each row to the next.
+    """Refuse columns that number the rows, in any order, or increase from row to row.
 
     In tables of more than `MOST_VALUES` values, only integer columns are checked.
     """

@@ -1,9 +1,9 @@
 """PLINK: genotypes in .bed (PLINK 1) or .pgen (PLINK 2), with tables of variants and samples.
 
-A .bed file stores two bits per call, one variant after the other. It does not contain the samples
-and variants: only .bim and .fam list them, so the file size must match them exactly. A dosage
-counts the alleles that VCF calls ALT, as everywhere in dhsic: A1 (column 5 of .bim), as in
-bed-reader and bio2zarr; in .pgen, all alleles except REF together.
+A .bed file stores two bits per call, one variant after the other. The lists of variants and samples
+are in .bim and .fam, and the size of the .bed must match their lengths exactly. A dosage counts the
+alleles that VCF calls ALT, as everywhere in dhsic. In .bim this is A1 (column 5), as in bed-reader
+and bio2zarr. In .pgen it is all alleles except REF together.
 """
 
 from __future__ import annotations
@@ -69,15 +69,16 @@ FOUR = np.ascontiguousarray(CODES[np.arange(256)[:, None] >> np.arange(0, 8, 2) 
 )[:, 0]
 #: Code of missing values in pgenlib.
 PGEN_MISSING = -9
-#: Header of a .pgen: its bytes, the storage modes of records of any length and of dosages alone,
-#: variants of a part of the index, and bits of a record's type that say it holds dosages.
+#: Header of a .pgen: number of its bytes; storage modes for records of variable length, and for
+#: dosages without calls; number of variants in a part of the index; and the bits of a record type
+#: that mean dosages.
 PGEN_HEADER, BY_RECORD, DOSAGES_ALONE = 12, 0x10, (0x03, 0x04)
 INDEXED, OF_DOSAGES = 1 << 16, 0x60
 
 
 @dataclass(frozen=True, slots=True)
 class Fileset:
-    """The files of one set of genotypes: calls, and tables of variants and samples."""
+    """The three files of one PLINK data set: calls, and tables of variants and samples."""
 
     calls: Path
     variants: Path
@@ -101,10 +102,10 @@ class Fileset:
         return cls(calls, variants, samples)
 
     def sample_names(self) -> Array:
-        """Return the IIDs of the samples, or, if some are repeated, names joined as in PLINK's VCF.
+        """Return the sample names: IIDs, or joined ids as in PLINK's VCF if IIDs are repeated.
 
-        Joined names are the first of FID_IID, IID_SID and FID_IID_SID that differs between all
-        samples, or else the last of these whose columns exist.
+        Joined ids are the first of FID_IID, IID_SID and FID_IID_SID that is unique. If none is
+        unique, they are the last of the three for which all columns exist.
         """
         table = self.ids()
         names = table["IID"]
@@ -117,34 +118,34 @@ class Fileset:
         return names
 
     def ids(self) -> dict[str, Array]:
-        """Return the columns IID, FID and SID of the table of samples, (m,) text each.
+        """Return the columns IID, FID and SID of the sample table, each text (m,).
 
-        FID and SID are absent if the table does not have them.
+        FID and SID are omitted if the table does not have them.
         """
         return _table(self.samples, ("IID",), ("FID", "SID"))
 
     def sex(self) -> Array | None:
-        """Return the column SEX of the table of samples as text (m,); None if there is none."""
+        """Return the column SEX of the sample table as text (m,); None if there is none."""
         return _table(self.samples, (), (SEX,)).get(SEX)
 
     def key(self) -> tuple[Array, ...]:
-        """Return digests of the tables, which represent all names in a fingerprint."""
+        """Return digests of the two tables; a fingerprint uses them instead of all names."""
         return tuple(map(_digest, (self.variants, self.samples)))
 
 
 def is_prefix(path: str) -> bool:
-    """Whether a path does not exist, but is the common prefix of PLINK files."""
+    """Whether a path is the common prefix of PLINK files rather than a file itself."""
     return not Path(path).exists() and any(Path(path + suffix).is_file() for suffix in TABLES)
 
 
 def samples_table(path: str) -> str | None:
-    """Return the path of the .fam or .psam of PLINK files; None if `path` is not one of these."""
+    """Return the path of the sample table (.fam, .psam) of PLINK files; None for other files."""
     is_plink = Path(path).suffix.lower() in SUFFIXES or is_prefix(path)
     return str(Fileset.at(path).samples) if is_plink else None
 
 
 def _there(paths: tuple[str, ...]) -> Path:
-    """Return the absolute path of the first of some files that exists; InputError if none does."""
+    """Return the absolute path of the first file that exists; raise InputError if none does."""
     for path in paths:
         if file_bytes(Path(path)) is not None:
             return Path(path).absolute()
@@ -157,11 +158,10 @@ def _there(paths: tuple[str, ...]) -> Path:
 
 
 def lacking(paths: tuple[str, ...]) -> InputError:
-    """Return the error that none of some PLINK files exists."""
+    """Return the error for a missing PLINK file; it may have any of the names `paths`."""
     return InputError(
-        f"{' or '.join(paths)} does not exist, but genotypes of that name need it. PLINK files "
-        "come in sets of three in one folder (.bed, .bim and .fam; .pgen, .pvar and .psam). "
-        "Check the path, or copy the file there."
+        f"{' or '.join(paths)} does not exist. PLINK files come in sets of three in one folder "
+        "(.bed, .bim and .fam; .pgen, .pvar and .psam). Check the path, or copy the file there."
     )
 
 
@@ -182,7 +182,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _table(path: Path, wanted: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Array]:
-    """Read columns of a table as text: all in `wanted`, and those in `more` if they exist."""
+    """Read columns of a table as text: all of `wanted`, and any of `more` that exist."""
     parts = [*_parts_of_table(path, wanted, more)]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -190,7 +190,7 @@ def _table(path: Path, wanted: tuple[str, ...], more: tuple[str, ...] = ()) -> d
 def _parts_of_table(
     path: Path, wanted: tuple[str, ...], more: tuple[str, ...] = ()
 ) -> Iterator[dict[str, Array]]:
-    """Yield the columns of `_table` in parts of `STRETCH` rows."""
+    """Yield the columns that `_table` reads in parts of `STRETCH` rows."""
     n_skipped, names, separator = _layout(path)
     some = [name for name in (*wanted, *more) if name in names]
     lacking = [name for name in wanted if name not in names]
@@ -219,7 +219,7 @@ def _parts_of_table(
 
 
 def _check_fields(path: Path, columns: Mapping[str, Array], names: list[str], start: int) -> None:
-    """Refuse rows with fewer fields than columns; `start` is the position of the first row."""
+    """Refuse rows with too few fields; `start` is the position of the first row in the table."""
     for name, values in columns.items():
         short = np.flatnonzero(values == "")
         if short.size:
@@ -230,16 +230,16 @@ def _check_fields(path: Path, columns: Mapping[str, Array], names: list[str], st
 
 
 def _check_end(path: Path, frame: pd.DataFrame, names: list[str], start: int) -> None:
-    """Refuse rows with more fields than columns, if `TOO_MANY` was read.
+    """Refuse rows with too many fields: their extra fields are in the column `TOO_MANY`.
 
-    The first row of the frame is in line ``start + 1`` of the file.
+    The first row of the frame is line ``start + 1`` of the file.
     """
     if TOO_MANY in frame and (long := np.flatnonzero(frame[TOO_MANY] != "")).size:
         raise _too_many(path, start + int(long[0]) + 1, names)
 
 
 def _too_many(path: Path, line: int, names: list[str]) -> DataError:
-    """Return the error that a line of a table has more fields than columns."""
+    """Return the error for a line of a table with more fields than columns."""
     return DataError(
         f"Line {line} of {path} has more fields than the columns {', '.join(names)}, perhaps "
         "because an id contains a blank. Separate the columns of all lines by tabs, or replace the "
@@ -250,8 +250,8 @@ def _too_many(path: Path, line: int, names: list[str]) -> DataError:
 def _layout(path: Path) -> tuple[int, list[str], str]:
     """Return the number of lines above a table, its column names, and its separator.
 
-    The separator is a pattern: a tab if it splits the first row into one field per column, in which
-    case ids may contain blanks; otherwise blanks.
+    The separator is a regular expression. It is a tab if tabs split the first row into one field
+    per column; ids may then contain blanks. Otherwise it is blanks.
     """
     n_skipped, header, first = 0, "", ""
     for line in _lines(path):
@@ -287,9 +287,9 @@ def _headless(path: Path, n: int) -> list[str]:
 
 
 class VariantTable:
-    """Annotations of the variants in a .bim or .pvar, as variables with the names of VCF Zarr.
+    """Variant annotations of a .bim or .pvar file, under the names of VCF Zarr variables.
 
-    The file is read once, and its columns take about 40 bytes per variant. Columns are not pickled.
+    The file is read once. Its columns need about 40 bytes per variant, and are not pickled.
     """
 
     def __init__(self, path: Path) -> None:
@@ -299,7 +299,7 @@ class VariantTable:
         return VariantTable, (self.path,)
 
     def columns(self) -> Mapping[str, Column]:
-        """Return contigs, positions, ids, alleles and names of the variants as columns."""
+        """Return contigs, positions, ids, alleles and names of the variants, in compact form."""
         return self._columns
 
     def names(self) -> Array:
@@ -307,12 +307,12 @@ class VariantTable:
         return self._columns[NAME].read(slice(None))
 
     def coords(self) -> dict[str, Array]:
-        """Return contigs, positions, ids and alleles of the variants."""
+        """Return contigs, positions, ids and alleles of the variants as arrays."""
         columns = self._columns.items()
         return {name: of.read(slice(None)) for name, of in columns if name != NAME}
 
     def on_x(self) -> Index:
-        """Positions of the variants on X, without pseudoautosomal regions if coded as XY."""
+        """Return the positions of the variants on X; contig XY (pseudoautosomal) is not X."""
         return np.flatnonzero(are_on_x(self._columns[CONTIG].read(slice(None))))
 
     @cached_property
@@ -359,7 +359,7 @@ def _names_of(columns: Mapping[str, Column]) -> Column:
 
 
 class AbstractPlinkSource(AbstractStored):
-    """Source of genotypes of m samples and d variants in PLINK files, which every worker opens."""
+    """Source of genotypes of m samples and d variants in PLINK files; every worker opens them."""
 
     missing_code = MISSING
     dosages = keeps_codes = True
@@ -401,8 +401,8 @@ class BedSource(AbstractPlinkSource):
             raw = np.frombuffer(file.read(n_bytes), dtype=np.uint8)
         if raw.size < n_bytes:
             raise DataError(
-                f"{self.files.calls} now ends before variant {block.stop}, but did not when it "
-                "was opened. It is being written, or lost its end. Restore it, then resume or "
+                f"{self.files.calls} now ends before variant {block.stop}: it became shorter since "
+                "it was opened. It may be being written, or damaged. Restore it, then resume or "
                 "start again."
             )
         calls = FOUR[raw.reshape(-1, stride)[run_of(local)]].view(np.int8)[:, : self.n_samples]
@@ -410,7 +410,7 @@ class BedSource(AbstractPlinkSource):
 
 
 def _check_bed(files: Fileset, m: int, d: int) -> None:
-    """Raise DataError for a .bed that is invalid or not of m samples and d variants."""
+    """Raise DataError if a .bed file is invalid or does not have m samples and d variants."""
     path, stride = files.calls, -(-m // CALLS_A_BYTE)
     with path.open("rb") as file:
         head = file.read(HEADER)
@@ -444,7 +444,10 @@ def _check_bed(files: Fileset, m: int, d: int) -> None:
 
 
 class PgenSource(AbstractPlinkSource):
-    """Source of dosages of all alleles but REF in a .pgen: calls (int8) or imputed (float32)."""
+    """Source of dosages in a .pgen file, from calls (int8) or imputed (float32).
+
+    A dosage counts all alleles except REF.
+    """
 
     layout = "pgen"
     counted = "all alleles except REF in .pvar (variant_alt)"
@@ -457,9 +460,8 @@ class PgenSource(AbstractPlinkSource):
         n = 0 if imputed else n_with_dosages(files.calls)
         if n:
             self.hint = (
-                f"{files.calls} holds imputed dosages of {n:,} of {self.n_features:,} variants, "
-                "and calls are read, which are rounded. Pass variable='dosages' to read the "
-                "dosages."
+                f"{files.calls} contains imputed dosages of {n:,} of {self.n_features:,} variants, "
+                "but the rounded calls are read. Pass variable='dosages' to read the dosages."
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -478,7 +480,7 @@ class PgenSource(AbstractPlinkSource):
             raise self._damaged("cannot be read", error) from error
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        """Read dosages (c, m): 2 minus the copies of REF, which is the number of other alleles."""
+        """Read dosages (c, m) of all alleles except REF, as 2 minus the copies of REF."""
         of_ref = np.empty((block.width, self.n_samples), dtype=self.dtype)
         with self._lock:
             reader = self._reader
@@ -504,9 +506,9 @@ class PgenSource(AbstractPlinkSource):
 
 
 def n_with_dosages(path: Path) -> int:
-    """Number of variants of a .pgen file that have imputed dosages, according to its index.
+    """Count the variants with imputed dosages in a .pgen file, by the file's index.
 
-    The result is 0 for versions of the format that have a different index.
+    The result is 0 for versions of the format with a different index.
     """
     with path.open("rb") as file:
         head = file.read(PGEN_HEADER)
@@ -548,7 +550,7 @@ def _pgenlib(path: Path) -> Any:
 
 
 def open_plink(path: str, options: OpenOptions) -> AbstractPlinkSource:
-    """Open genotypes at the path of one of the PLINK files, or of their common prefix.
+    """Open PLINK genotypes, given the path of one of the files or their common prefix.
 
     ``variable="dosages"`` reads imputed dosages of a .pgen instead of calls.
 

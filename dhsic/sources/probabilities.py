@@ -13,17 +13,18 @@ from dhsic.sources.sexes import DIPLOID
 
 #: Unit of the probabilities of BGEN 1.1, of which there are three for each sample.
 OLD_UNIT, OLD_COUNT = 32768, 3
-#: Bit of the ploidy of a sample in BGEN that says that its call is missing, and bits of the number.
+#: Bit of the ploidy byte of a sample in BGEN that means a missing call, and bits of the ploidy.
 IS_MISSING, PLOIDY = 0x80, 0x3F
 #: Bytes of a BGEN record before the ploidies of its samples.
 BEFORE = 8
-#: Most bits of a probability; and most whose weighted sums are exact in single precision.
+#: Maximum number of bits of a probability; and maximum number for which weighted sums of
+#: probabilities are exact in single precision.
 MOST_BITS, SINGLE = 32, 16
 
 
 @cache
 def reference_copies(ploidy: int, n_alleles: int) -> Array:
-    """Count the copies of the first allele in each genotype, in the order of VCF and BGEN.
+    """Count the first allele in each possible genotype, in VCF's and BGEN's genotype order.
 
     >>> reference_copies(2, 2).tolist(), reference_copies(2, 3).tolist()
     ([2.0, 1.0, 0.0], [2.0, 1.0, 0.0, 1.0, 0.0, 0.0])
@@ -35,10 +36,10 @@ def reference_copies(ploidy: int, n_alleles: int) -> Array:
 
 @cache
 def _weights(ploidy: int, n_alleles: int, is_phased: bool) -> Array:  # noqa: FBT001  # a flag of BGEN
-    """Number of copies of the first allele for each probability that BGEN stores for a sample.
+    """Count the first allele in the genotype of each probability that BGEN stores for a sample.
 
-    BGEN omits the last probability of each sample (of each haplotype, if phased), which belongs to
-    a genotype without copies of the first allele.
+    BGEN omits the last probability of each sample (or haplotype, if phased). It belongs to a
+    genotype without the first allele, so dosages do not need it.
     """
     if is_phased:
         return np.tile(np.eye(1, n_alleles - 1)[0], ploidy)
@@ -46,7 +47,7 @@ def _weights(ploidy: int, n_alleles: int, is_phased: bool) -> Array:  # noqa: FB
 
 
 def old_dosages(records: Array) -> Float:
-    """Decode records of BGEN 1.1, (c, bytes), to dosages of the second allele, (c, m) float32.
+    """Decode c records of BGEN 1.1 to dosages of the second allele, (c, m) float32.
 
     A call is missing (NaN) if its probabilities are all 0.
     """
@@ -57,13 +58,13 @@ def old_dosages(records: Array) -> Float:
 
 
 class Records:
-    """Records of variants of BGEN 1.2 and 1.3 that have the same length and the same form.
+    """Variant records of BGEN 1.2 or 1.3 with the same length and layout.
 
     Parameters
     ----------
     records : (c, bytes) uint8
-        Decompressed records: numbers of samples and alleles, least and largest ploidy, ploidy of
-        each sample, whether they are phased, bits of a probability, and the probabilities.
+        Decompressed records. Their fields: numbers of samples and alleles, minimum and maximum
+        ploidy, ploidy of each sample, whether phased, bits per probability, and probabilities.
     n_samples : int
         Number of samples of the file.
     """
@@ -88,12 +89,13 @@ class Records:
     def dosages(self) -> Float:
         """Decode the records to dosages (c, m) of all alleles but the first; NaN if missing.
 
-        Calls have at most two alleles; dosages of haploid calls are from 0 to 2, too.
+        Calls have at most two alleles. Dosages of haploid calls also range from 0 to 2.
 
         Raises
         ------
         ValueError
-            A record is not valid; the message is the reason, a predicate without subject.
+            A record is not valid. The message is a predicate, such as "has too few bytes", to which
+            the caller adds the subject.
         """
         ploidies = self.ploidies
         if (ploidies == DIPLOID).all():
@@ -113,7 +115,7 @@ class Records:
         return self._from_copies(DIPLOID, copies)
 
     def _of_mixed(self, row: int) -> Float:
-        """Dosages (m,) of a record with haploid calls, whose dosages are from 0 to 2, too."""
+        """Decode one record with haploid and diploid calls to dosages (m,) from 0 to 2."""
         ploidies = self.ploidies[row]
         each = [_weights(z, self.n_alleles, bool(self.is_phased)) for z in range(1, DIPLOID + 1)]
         widths = np.array([0, *(weights.size for weights in each)])[ploidies]
@@ -127,7 +129,10 @@ class Records:
         return dosages
 
     def _from_copies(self, ploidy: int, copies: Array) -> Float:
-        """Dosages of the other alleles from expected copies of the first, times 2**bits - 1."""
+        """Convert expected copies of the first allele to dosages of the other alleles.
+
+        `copies` are the expected copies times ``2**bits - 1``.
+        """
         unit = copies.dtype.type(2**self.bits - 1)
         dosages: Float = (ploidy * unit - copies) / unit
         if dosages.min(initial=0) < 0:  # probabilities rounded upwards exceed 1 by their unit
@@ -137,7 +142,7 @@ class Records:
         return dosages
 
     def _values(self, rows: slice, n: int) -> Array:
-        """Decode n probabilities of each record, times 2**bits - 1: (records, n)."""
+        """Decode n probabilities of each record to (records, n), times ``2**bits - 1``."""
         data, bits = self.data[rows], self.bits
         if data.shape[1] < -(-n * bits // 8):
             raise ValueError("has too few bytes for its probabilities")

@@ -1,9 +1,10 @@
 """Quantities written as text in several forms: with accounting signs, multiples, units or flags.
 
 "(12.3)" and "12.3-" are negative in accounting, "1.2M" is 1,200,000, 5'4" has two units, "5 d" is
-more than "108 h", "12.3 H" has a laboratory flag, and 44197 is a date in Excel. As text, every
-value would be a class of its own, and without its mark it would be another number. Such columns are
-refused, with an expression that converts them if their units are known.
+more than "108 h", "12.3 H" has a laboratory flag, and 44197 is a date in Excel. If they were used
+as text, every value would be a class of its own; without the mark, it would be a wrong number. This
+module rejects such columns. If the units are known, its errors contain an expression that converts
+the text.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from dhsic.sources.number_fields import DECIMAL, POINTS, meaning_of_commas
 from dhsic.sources.rewriting import WrittenColumn
 from dhsic.validation import is_numeral
 
-#: Minimum number of different texts that are quantities, and not names of classes; and of numbers
-#: of which some have signs of accounting, beside plain ones.
+#: Minimum number of different texts that are quantities; fewer may be class names. And this minimum
+#: for numbers with accounting signs beside plain numbers.
 FEWEST, FEWEST_SIGNED = 10, 3
-#: The same for texts that cannot be names of classes.
+#: Minimum number of different texts in a form that class names never have.
 FEWEST_CLEAR = 2
 SIGNED = (
-    "numbers, some in parentheses or with a minus sign apart, which accountants write for negative "
-    "ones"
+    "numbers, some in parentheses or with a separate minus sign, as accountants write negative "
+    "numbers"
 )
 _SYMBOL = r"[$\u00a3\u00a5\u20ac]"
 _CURRENCY = rf"{_SYMBOL}?\s*"
@@ -104,12 +105,11 @@ _UNFLAGGED = "{p}.to_numeric({v}.str.extract('^([+-]?[0-9.]+)', expand=False), e
 
 
 class Quantities(NamedTuple):
-    """Description of texts that are quantities, and their conversion to numbers.
+    """Description of quantities that are written as text, and their conversion to numbers.
 
-    `kind` describes the texts, `unit` the numbers after conversion. `change` is a pandas expression
-    with the placeholders of `WrittenColumn.rewritten`, "" if there is none. If there are fewer than
-    `fewest` different texts, they may be names. `note` is a sentence on what the expression
-    assumes.
+    `kind` describes the texts, and `unit` the numbers after conversion. `change` is a pandas
+    expression with the placeholders of `WrittenColumn.rewritten`, or "" if there is none. Fewer
+    than `fewest` different texts may be names. `note` states the assumptions of the expression.
     """
 
     kind: str
@@ -120,15 +120,16 @@ class Quantities(NamedTuple):
 
 
 def refuse_quantities(column: WrittenColumn, text: Array, group: str, remedy: str) -> None:
-    """Refuse texts (m,) that are quantities in several forms; "" means missing.
+    """Raise an error for texts (m,) that are quantities in several forms; "" means missing.
 
-    `group` is "class" or "group"; `remedy` is the advice for texts that are names.
+    `group` is "class" or "group", for the message. `remedy` is the message's advice for texts that
+    are names.
 
     Raises
     ------
     InputError
-        Enough different texts are numbers with accounting signs, multiples, units or flags, or
-        dates of which some are Excel serial numbers.
+        The texts are numbers with accounting signs, multiples, units or flags, or dates that are
+        partly Excel serial numbers. There are enough different texts to exclude names.
     """
     distinct = sorted({*map(str, text.tolist())} - {""})
     found = quantities_of(distinct)
@@ -136,7 +137,7 @@ def refuse_quantities(column: WrittenColumn, text: Array, group: str, remedy: st
         return
     shown = abbreviate(map(repr, examples(distinct)), 4)
     how = (
-        f"As {found.unit}: {column.rewritten(found.change)}."
+        f"To use them as {found.unit}: {column.rewritten(found.change)}."
         if found.change
         else "Write all of them as numbers of one unit, without units and flags."
     )
@@ -156,7 +157,7 @@ def examples(distinct: list[str]) -> list[str]:
 
 
 def quantities_of(distinct: list[str]) -> Quantities | None:
-    r"""Return the description of texts that are all quantities of one kind; None for other text.
+    r"""Describe texts that are all quantities of the same kind; None for other texts.
 
     >>> import pandas as pd
     >>> def numbers(texts):
@@ -181,22 +182,22 @@ def quantities_of(distinct: list[str]) -> Quantities | None:
 
 
 def _dated(distinct: list[str]) -> Quantities | None:
-    """Return the description of dates of which some are Excel serial numbers; None for others.
+    """Describe dates that are partly Excel serial numbers; None for other texts.
 
     >>> _dated(["2021-01-05", "44197"]).unit, _dated(["2021-01-05", "2021-01-06"])
     ('numbers of days', None)
     """
     numbers = [float(text) for text in distinct if is_numeral(text)]
     change = serial_days([text for text in distinct if not is_numeral(text)], numbers)
-    kind = "dates, for some of which Excel stores the number of days since 1899-12-30"
+    kind = "dates, some of them as Excel's number of days since 1899-12-30"
     return Quantities(kind, "numbers of days", change, FEWEST_CLEAR) if change else None
 
 
 def _flagged(distinct: list[str]) -> Quantities | None:
-    """Return the description of numbers of which some have laboratory flags; None for others.
+    """Describe numbers that partly have laboratory flags; None for other texts.
 
-    The result is also None if all numbers have the same mark, which may be a unit. If there are
-    flags of several kinds, the description has no expression.
+    The result is also None if all numbers have the same mark, because it may be a unit. There is no
+    conversion if the flags are of several kinds.
 
     >>> _flagged(["12.3 H", "4.5 L", "7"]).kind, _flagged(["12.3 H", "4.5 H"])
     ('numbers, some of them with flags of a laboratory: H, L', None)
@@ -220,7 +221,7 @@ def _flagged(distinct: list[str]) -> Quantities | None:
 
 
 def _signed(distinct: list[str]) -> Quantities:
-    """Return the description of amounts of which some are negative as in accounting."""
+    """Describe amounts with negative numbers as in accounting, such as (12.3) and 12.3-."""
     bare = [re.sub("[^0-9.,]", "", text) for text in distinct]
     meaning = meaning_of_commas(bare) if any("," in text for text in bare) else ""
     size = "{v}.str.replace('[^0-9.]', '', regex=True)"
@@ -233,7 +234,7 @@ def _signed(distinct: list[str]) -> Quantities:
 
 
 def _in_units(distinct: list[str]) -> Quantities | None:
-    """Return the description of numbers with different known units; None for others."""
+    """Describe numbers with different known units, such as 2 d and 5 h; None for other texts."""
     matches = [match for text in distinct if (match := _WITH_UNIT.fullmatch(text))]
     others = [text for text in distinct if _WITH_UNIT.fullmatch(text) is None]
     feet = [text for text in others if any(p.fullmatch(text) for p, *_ in _TWO_UNITS)]
@@ -258,7 +259,7 @@ def _in_units(distinct: list[str]) -> Quantities | None:
 
 
 def _of_two_systems(units: Iterable[str]) -> bool:
-    """Whether units belong to two systems, such as kg and lb, or mmol/L and mg/dL.
+    """Whether the units belong to different systems, such as kg and lb, or mmol/L and mg/dL.
 
     >>> _of_two_systems(["kg", "lb"]), _of_two_systems(["mmol/l", "mg/dl"])
     (True, True)

@@ -10,7 +10,7 @@ from dhsic.sources.marked_numbers import command
 
 @dataclass(frozen=True)
 class WrittenColumn:
-    """A column of labels or covariates, and its origin: a table or a Python object.
+    """Column of labels or covariates, and its origin: a table or a Python object.
 
     Attributes
     ----------

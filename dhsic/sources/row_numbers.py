@@ -1,10 +1,9 @@
-"""Columns that number the rows of a table, which are numbers but not features.
+"""Detection of columns that number the rows of a table, and are therefore not features.
 
 - In text tables, whole numbers that increase from sample to sample are detected while rows are
   read. Columns that count samples in another order are detected when all rows have been read.
 - In frames and Parquet, both kinds of columns are detected after reading.
-- For other matrices, there is a warning if such a feature is at the top of a ranking
-  (`dhsic.selection.suspects`).
+- For other matrices, `dhsic.selection.suspects` warns if such a feature is at the top of a ranking.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ ORDERED, IN_ORDER, FEWEST_ORDERED, MOST_UNORDERED, MOST_EQUAL = 0.9, 0.85, 30, 0
 
 
 class RisingFeatures:
-    """Finds features of whole numbers that increase from sample to sample, like row numbers."""
+    """Detector of integer features that increase from sample to sample, like row numbers."""
 
     def __init__(self) -> None:
         self._at: Index | None = None
         self._first, self._last, self._n = np.empty(0), np.empty(0), 0
 
     def add_sample(self, values: Array) -> None:
-        """Compare the values of the next sample, (d,), with those of the sample before."""
+        """Compare the values of the next sample, (d,), with the values of the previous sample."""
         self._n += 1
         if self._at is None:
             self._at = np.flatnonzero(values == np.floor(values))
@@ -56,10 +55,11 @@ class RisingFeatures:
             self._last = next_ones[rises]
 
     def unlikely(self, n_features: int) -> list[tuple[int, float, float]]:
-        """Return position, first and last value of features whose increase is unlikely by chance.
+        """Return the features that are unlikely to increase by chance.
 
-        The probability that any of d = `n_features` features increases over all n samples by chance
-        is at most d / n!.
+        Each result is the position of the feature, its first and its last value. The probability
+        that any of d = `n_features` features increases over all n samples by chance is at most
+        d / n!.
         """
         if self._at is None:
             return []
@@ -68,10 +68,10 @@ class RisingFeatures:
 
 
 def is_unlikely(n: int, n_features: int, span: float) -> bool:
-    """Whether any of `n_features` features is unlikely to increase over n values by chance.
+    """Whether it is unlikely that any of `n_features` features increases over n values by chance.
 
     `span` is the total increase. If it is n - 1, the whole numbers are consecutive, and a larger
-    probability counts as unlikely.
+    probability still counts as unlikely.
 
     >>> is_unlikely(8, 5, 7), is_unlikely(8, 5, 70), is_unlikely(12, 5, 70)
     (True, False, True)
@@ -81,20 +81,20 @@ def is_unlikely(n: int, n_features: int, span: float) -> bool:
 
 
 def counting_columns(values: Values, shape: tuple[int, int], most: int | None = None) -> list[int]:
-    """Return the positions of columns that number the rows in any order; empty if there are many.
+    """Return the positions of columns that number the rows in any order.
 
-    These columns have whole numbers that are all different, almost without gaps: 1 to n shuffled,
-    or decreasing. More than `most` such columns, by default one in twenty, are assumed to be ranks,
-    which are valid data.
+    Such a column contains different whole numbers almost without gaps, for example 1 to n in random
+    or decreasing order. If there are more than `most` such columns, they are assumed to be ranks,
+    which are valid data, and the result is empty.
 
     Parameters
     ----------
     values : callable
-        Returns the values (n, d) of a table at some rows and columns.
+        Function that returns the values of a table (n, d) at given rows and columns.
     shape : tuple of int
-        n and d.
+        Number of rows n, and number of columns d.
     most : int, optional
-        Maximum number of columns that count rows.
+        Maximum number of columns that number the rows. By default one column in twenty.
 
     Examples
     --------
@@ -117,10 +117,11 @@ def counting_columns(values: Values, shape: tuple[int, int], most: int | None = 
 def rising_columns(
     values: Values, shape: tuple[int, int], most: int | None = None
 ) -> list[tuple[int, float, float]]:
-    """Return position, first and last value of columns of whole numbers that increase in each row.
+    """Return the columns of whole numbers that increase from each row to the next.
 
-    Such columns may be dates. More than `most` of them are assumed to be cumulative sums, which are
-    valid data, and then the result is empty. Parameters are those of `counting_columns`.
+    Each result is the position of the column, its first and its last value. Such columns may be
+    dates. If there are more than `most`, they are assumed to be cumulative sums, which are valid
+    data, and the result is empty. The parameters have the same meaning as in `counting_columns`.
 
     Examples
     --------
@@ -143,12 +144,12 @@ def rising_columns(
 def ordered_columns(X: Array, n_features: int, most: int) -> list[int]:
     """Return the positions of columns of X (n, c) that increase, or decrease, from row to row.
 
-    Values need not be whole numbers. Some may be missing, equal, or out of order (typing errors),
-    if the rank correlation with the order of rows is at least `ORDERED`, and the fraction of steps
-    in one direction at least `IN_ORDER`.
+    Values need not be whole numbers. A few may be missing, equal or out of order, for example by
+    typing errors: the rank correlation with the row number must be at least `ORDERED`, and the
+    fraction of steps in the same direction at least `IN_ORDER`.
 
-    `n_features` is the number of features from which the c columns were chosen. More than `most`
-    columns are assumed to be cumulative sums, and then the result is empty.
+    The c columns were chosen from `n_features` features. More than `most` ordered columns are
+    assumed to be cumulative sums; the result is then empty.
 
     >>> X = np.column_stack([np.linspace(90.5, 2, 40), np.linspace(0, 1, 40) ** 2, np.ones(40)])
     >>> ordered_columns(X, 100, 2)
@@ -164,7 +165,7 @@ def ordered_columns(X: Array, n_features: int, most: int) -> list[int]:
 
 
 def _is_nearly_ordered(x: Array) -> bool:
-    """Whether the values (n,), except for a few, increase or decrease with the row."""
+    """Whether the values (n,) increase or decrease from row to row, with few exceptions."""
     there = np.flatnonzero(~np.isnan(x))
     distinct, index, counts = np.unique(x[there], return_inverse=True, return_counts=True)
     if there.size < max(FEWEST_ORDERED, (1 - MOST_UNORDERED) * x.size):
@@ -179,7 +180,7 @@ def _is_nearly_ordered(x: Array) -> bool:
 
 
 def _are_rising(columns: Array) -> Mask:
-    """Mask (c,) of the columns (n, c) that are whole numbers and increase in each row."""
+    """Mask (c,) of the columns (n, c) that contain whole numbers and increase in each row."""
     mask: Mask = (columns[1:] > columns[:-1]).all(axis=0) & (columns == np.floor(columns)).all(
         axis=0
     )
@@ -187,10 +188,10 @@ def _are_rising(columns: Array) -> Mask:
 
 
 def repeated_rows(path: str, names: object, values: Array) -> str:
-    """Return a sentence on samples that occur more than once in a table; "" if there are none.
+    """Return a warning about samples that occur more than once in a table; "" if there are none.
 
-    Rows are compared by `names` (m,) and values (m, d). Several visits of one patient have the same
-    name but different values, and are not reported.
+    Two rows are the same sample if their `names` (m,) and their values (m, d) are equal. Several
+    visits of a patient have the same name but different values, and are not reported.
     """
     if not isinstance(names, np.ndarray):
         return ""
@@ -205,8 +206,8 @@ def repeated_rows(path: str, names: object, values: Array) -> str:
         return ""
     return (
         f"{len(twice):,} rows of {path} repeat the name and all values of another row "
-        f"({abbreviate(map(repr, twice), 3)}), so these samples count twice. Remove all but one "
-        "of each."
+        f"({abbreviate(map(repr, twice), 3)}), so these samples are counted twice. Keep only one "
+        "row of each."
     )
 
 
@@ -226,8 +227,8 @@ def refuse_rising(
 ) -> NoReturn:
     """Raise InputError for features of whole numbers that increase from sample to sample.
 
-    `rising` has, for each feature, a description, its name, and the first and last value. `remedy`
-    is code that excludes the features; by default, it is an option of `open_source`.
+    `rising` contains for each feature a description, its name, its first and its last value.
+    `remedy` is code that excludes the features, by default an option of `open_source`.
     """
     listed = abbreviate(
         (f"{called}: {first:.0f} to {last:.0f}" for called, _, first, last in rising), 4

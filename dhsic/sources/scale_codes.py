@@ -1,12 +1,12 @@
 """Codes for missing values above short scales, such as 7 for no answer if answers are 1 to 5.
 
-In one feature, a 7 among values of 1 to 5 may be a value like the others. If many features have
+In a single feature, a 7 beside values from 1 to 5 may be an ordinary value. If many features have
 values from 1 to 5 and the number 7, and hardly any feature has a 6, then 7 is a code. A scale is a
-sequence of values in steps of 1 or 1/2 (0, 0.5 and 1 for genotypes) without gaps. Fractions from 0
-to 1, or from 0 to 2, are a scale, too, if the code is 1 above it, such as 3 for imputed dosages.
+sequence of values without gaps, in steps of 1 or 1/2 (0, 0.5 and 1 for genotypes). Fractions from 0
+to 1, or from 0 to 2, are also a scale if the code is 1 above it, such as 3 for imputed dosages.
 
-First a number at the end of each feature is recorded (`dhsic.sources.shared_codes.ENDS`). Like all
-records of this kind, it does not depend on other features.
+First the largest value of each feature is recorded (`dhsic.sources.shared_codes.ENDS`). The record
+of a feature does not depend on other features. Then the records of all features are compared.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ SERIES, RARE = ((2.0, 4.0), (3.0, 5.0)), 0.1
 
 
 def record_scales(raw: Array, mask: Mask | None, most: Array, least: Array, ends: Array) -> None:
-    """Find features whose largest value is above a scale, and write it to the records `ends` (c,).
+    """Record, in `ends` (c,), the features in which the largest value lies above a scale.
 
-    `raw` (c, m) are stored values, and `most` and `least` (c,) their extremes. In the records, `n`
-    is the number of samples with the largest value, and `mean` the step of the scale. If there are
-    values less than `STEPS` steps below the largest, `n` is 0, because it is not a code.
+    `raw` (c, m) contains the stored values, `most` and `least` (c,) their extremes. In a record,
+    `n` is the number of samples with the largest value, and `mean` is the step of the scale. If
+    other values are less than `STEPS` steps below the largest value, it is not a code, and `n`
+    is 0.
     """
     if raw.dtype.kind == "b":
         return
@@ -78,7 +79,7 @@ def record_scales(raw: Array, mask: Mask | None, most: Array, least: Array, ends
 
 
 def _record(ends: Array, at: Index, most: Array, steps: Float) -> None:
-    """Record the largest value of features `at`, and the value one step below as `nearest`."""
+    """Record the largest value of the features `at`; `nearest` is the value one step below."""
     ends["kind"][at], ends["value"][at], ends["mean"][at] = ABOVE_SCALE, most[at], steps
     ends["nearest"][at] = most[at] - steps
 
@@ -86,7 +87,10 @@ def _record(ends: Array, at: Index, most: Array, steps: Float) -> None:
 def _steps(
     head: Array, at: Index, most: Array, least: Array, mask: Mask | None
 ) -> tuple[Index, Float]:
-    """Return the features among `at` whose first values look like a scale, and its steps."""
+    """Return the features among `at` that look like a scale, and the steps of the scales.
+
+    Only the first values, `head`, are examined.
+    """
     if head.dtype.kind != "f":
         return at, np.ones(at.size)
     values = head[at] if mask is None else np.where(mask[at], most[at, None], head[at])
@@ -98,10 +102,10 @@ def _steps(
 
 
 def _last(rows: Array, most: Array, least: Array, steps: Float) -> tuple[Float, Index]:
-    """Return the last value of each scale, (k,), and the number of samples with it, (k,).
+    """Return the last value of each scale, (k,), and its number of samples, (k,).
 
-    `rows` (k, m) are values, and `most` (k,) the codes above the scales. The number is 0 if the
-    values below the code are not a scale.
+    `rows` (k, m) contains the values of k features, and `most` (k,) the code above each scale. The
+    number of samples is 0 if the values below the code are not a scale.
     """
     last = np.where(rows < most[:, None], rows, least[:, None]).max(axis=1)
     n_values = np.rint((last - least) / steps).astype(np.int64) + 1
@@ -119,10 +123,10 @@ def _last(rows: Array, most: Array, least: Array, steps: Float) -> tuple[Float, 
 
 
 def code_above_scales(ends: Array, m: int) -> SharedCode | None:
-    """Return the missing-value code above the scales of many features of m samples, or None.
+    """Find a missing-value code above the scales of many features; None if there is none.
 
-    These features must have the same scale, and hardly any may have values between its end and the
-    code.
+    These features must have the same scale, and hardly any may have values between the end of the
+    scale and the code. Features have m samples.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
 """Missing-value codes of short scales, such as 8 and 9 for no answer if answers are 1 to 5.
 
-Surveys code "refused", "unknown" and "missing" by the highest numbers that have as many digits as
-the answers: 7, 8 and 9 if answers have one digit, 97, 98 and 99 if they have two. Such a code is
-recognised by a gap below it: all other values are consecutive whole numbers that start at 0 or 1.
-Counts may have gaps, too, at their upper end, where values are rare. Numbers after a gap are
-therefore codes only if the last value before the gap is not rare.
+Surveys code "refused", "unknown" and "missing" by the highest numbers with the same number of
+digits as the answers: 7, 8 and 9 for one digit, 97, 98 and 99 for two. A gap below a code shows
+that it is one: all other values are consecutive whole numbers that start at 0 or 1. Counts may also
+have gaps, at their upper end, where values are rare. Numbers above a gap are therefore codes only
+if the last value before the gap is not rare.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ DIGITS = (7.0, 8.0, 9.0)
 SEVEN = DIGITS[0]
 #: Maximum last value of a short scale; and minimum difference between it and the first code.
 LONGEST, GAP = 7, 2
-#: Number of samples with codes from which on codes are frequent; and minimum number of samples with
-#: the last value of the scale.
+#: Codes are frequent from this number of samples on; and minimum number of samples with the last
+#: value of the scale.
 MANY, FEWEST = 3, 3
-#: Share of the samples from which on the last value of the scale, or frequent codes, are not rare.
+#: Minimum share of the samples with the last value of the scale, or with frequent codes, for these
+#: not to count as rare.
 POPULATED = 0.05
 #: Maximum ratio of samples with the last value to samples with codes, if the gap is the smallest.
 PER_CODE = 4
 
 
 def codes_beside_scale(levels: Float, counts: Index, codes: Collection[float] = DIGITS) -> Index:
-    """Return positions in `levels` of missing-value codes above a short scale; empty if none.
+    """Return the positions in `levels` of missing-value codes above a short scale.
 
     Parameters
     ----------
@@ -63,10 +64,10 @@ def codes_beside_scale(levels: Float, counts: Index, codes: Collection[float] = 
 
 
 def _is_tail(counts: Index, n_scale: int, gap: int, *, from_zero: bool) -> bool:
-    """Whether numbers after a gap may be the rare largest values of a count, rather than codes.
+    """Whether the numbers above a gap may be rare large counts instead of codes.
 
-    `counts` (k,) are the numbers of samples with each value. The first `n_scale` values form the
-    scale, which may start `from_zero`; the next value is `gap` above it.
+    `counts` (k,) contains the number of samples with each value. The first `n_scale` values form
+    the scale, which starts at 0 if `from_zero` is True. The next value is `gap` above the scale.
     """
     scale_counts, n_codes = counts[:n_scale], counts[n_scale:].sum()
     n, n_last = scale_counts.sum(), scale_counts[-1]

@@ -1,12 +1,12 @@
 """Scaling: mean and standard deviation of every feature, and standardisation of stored values.
 
 Means and deviations are computed in one pass, in float64. Missing values become the mean of their
-feature. Constant features are marked and never used. The standard deviation is that of the
-population (divisor n), as in section 3 of the paper in JMLR.
+feature. Constant features are marked and never used. Standard deviations are population standard
+deviations (divisor n), as in section 3 of the paper in JMLR.
 
-Genotypes g (`Codes` 0, 1, 2, and -1 for missing) can be used as stored, without standardisation: a
-function of such a feature has one value per code, so that sums of functions follow from sums of g,
-its square and the indicator of missing calls. Per entry, only a cast and a square are computed.
+Genotypes g (`Codes` 0, 1, 2, and -1 for missing) can be used as stored, without standardisation. A
+function of such a feature has one value per code, so sums of functions follow from sums of g, of
+its square and of the indicator of missing calls. Only a cast and a square are computed per entry.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from dhsic.sources.views import checksums
 from dhsic.sources.wide_ranges import warn_of_spikes
 from dhsic.validation import ROUNDING
 
-#: Scaling of features: to unit standard deviation (True), none (False), or by presence. By
-#: presence, a feature is scaled to the deviation ``sqrt(4 q (1 - q))`` if more than half of its
-#: samples have the same value, such as 0, and a share q differs from it; other features are scaled
-#: to 1. With unit deviation, a word in one percent of the texts would have values ten deviations
-#: from its mean, and a thousand such words would dominate a kernel matrix. By presence, their
-#: weight is the variance of presence, whatever their unit and origin.
+#: Scaling of features: to unit standard deviation (True), none (False), or by presence. Scaling by
+#: presence concerns features in which more than half of the samples have the same value, such as 0.
+#: If a share q of the samples has other values, the feature is scaled to the standard deviation
+#: ``sqrt(4 q (1 - q))``. Other features are scaled to 1. With unit deviation, a word in one percent
+#: of the texts would have values ten deviations from its mean, and a thousand such words would
+#: dominate a kernel matrix. With scaling by presence, the weight of a word is the variance of its
+#: presence, for any unit and origin of its values.
 PRESENCE: Literal["presence"] = "presence"
 Scale = bool | Literal["presence"]
 
@@ -59,31 +60,31 @@ LARGEST_MAX_ABS, SMALLEST_MAX_ABS = 1e15, 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Scaling and moments of d features from one pass, each (d,).
+    """Scaling and moments of d features, computed in one pass; each attribute has shape (d,).
 
     Attributes
     ----------
     scale : float64
-        Scaled values are ``(x - mean) * scale``, and 0 if missing: features are always centred,
-        and scaled according to `Scale`. It is 0 if the feature is constant.
+        Factor of the scaled values ``(x - mean) * scale``, which are 0 if missing. Features are
+        always centred, and scaled according to `Scale`. The factor of a constant feature is 0.
     mean, std : float64
-        Mean of the values that are present, and standard deviation after missing values are
-        replaced by the mean. `std` is NaN if its square or its inverse exceeds the range of
-        floating-point numbers.
+        Mean of the non-missing values, and standard deviation after missing values are replaced by
+        the mean. `std` is NaN if its square or its inverse exceeds the range of floating-point
+        numbers.
     n_missing : int64
         Number of missing values.
     max_abs, fourth_moment : float64
         Largest magnitude and mean fourth power of the scaled feature.
     n_levels : uint8
-        Number of distinct values, including the mean if it replaces missing values; 0 for more
-        than 8.
+        Number of distinct values, including the mean if it replaces missing values. The number is
+        0 if there are more than 8 values.
     checksum : int64
         Checksum of the stored values, see `dhsic.sources.views`; 0 if not computed.
     codes, n_coded, nearest : int64, int64, float64
-        Numbers that may mean missing values, as bits (`dhsic.sources.sentinels`), the number of
-        values that equal one of them, and the nearest other value; 0 if there are none.
+        Possible codes for missing values, as bits (`dhsic.sources.sentinels`); the number of values
+        that equal one of these codes; and the nearest other value. All are 0 without such codes.
     ends : array of `dhsic.sources.shared_codes.ENDS`
-        Extreme value of the feature that many features may share as a code for missing values.
+        Extreme value of the feature, which may be a code for missing values in many features.
     """
 
     scale: Float
@@ -105,7 +106,7 @@ class Scaling:
         return np.equal(self.std, 0.0)
 
     def take(self, which: Any) -> Scaling:
-        """Select the scaling of some features."""
+        """Select the scaling of the features `which`, an index or mask."""
         return Scaling(*(known[which] for known in _KNOWN(self)))
 
     @staticmethod
@@ -127,10 +128,10 @@ class Scaling:
     ) -> None:
         """Raise InputError for data that cannot be ranked.
 
-        The error is raised for undeclared codes for missing values, unless `codes_checked` says
-        that they were checked before; for missing values if `missing` is "error"; for values whose
-        powers overflow (or are too small for a kernel with a bandwidth); and if no feature varies.
-        `n_samples` is the number of samples that were measured.
+        The reasons are: undeclared codes for missing values (unless `codes_checked` is True,
+        because an earlier check was made); missing values, if `missing` is "error"; values with
+        powers that overflow, or that are too small for a kernel with a bandwidth; and constant
+        features only. `n_samples` is the number of samples from which the scaling was computed.
         """
         if not codes_checked:
             refuse_sentinels(Sentinels(self.codes, self.n_coded, self.nearest, self.ends), source)
@@ -149,8 +150,8 @@ class Scaling:
             raise InputError(
                 f"{beyond.size} features (first: {called}, with mean {self.mean[first]:.3g}) have "
                 "values so large, or vary so little, that their squares exceed the range of "
-                "floating-point numbers. If such a value is an error, correct it or write NaN "
-                "there. Otherwise rescale them, "
+                "floating-point numbers. If a value is an error, correct it or write NaN there. "
+                "Otherwise rescale the features, "
                 + (
                     "or take logarithms."
                     if standardize
@@ -181,17 +182,20 @@ _KNOWN = attrgetter(*(f.name for f in fields(Scaling)))  # faster than a look-up
 
 
 def of_presence(n_alike: Array, n_present: Array) -> Float:
-    """Return the standard deviation (c,) that `PRESENCE` scaling gives to each feature.
+    """Return the standard deviation (c,) of each feature after `PRESENCE` scaling.
 
-    `n_alike` (c,) is the number, or weight, of samples with the most frequent value, and
-    `n_present` (c,) that of all samples with a value.
+    `n_alike` (c,) is the number, or total weight, of samples with the most frequent value.
+    `n_present` (c,) is the number, or total weight, of all samples with a value.
     """
     q = 1.0 - n_alike / np.where(n_present > 0, n_present, 1)
     return np.where(q < 0.5, np.sqrt(4.0 * q * (1.0 - q)), 1.0)
 
 
 def count_alike(raw: Array, mask: Mask | None) -> Index:
-    """Count the samples that have the majority value of a feature, (c,); raw is (c, m)."""
+    """Count the samples with the majority value of each feature: values (c, m), counts (c,).
+
+    If a feature has no majority value, the count is at most half of its values.
+    """
     # With a majority value, two neighbours on the circle of samples are equal if none is missing.
     is_candidate = (raw[:, 1:] == raw[:, :-1]).any(axis=1) | (raw[:, 0] == raw[:, -1])
     n_present = np.full(len(raw), raw.shape[1])
@@ -207,10 +211,10 @@ def count_alike(raw: Array, mask: Mask | None) -> Index:
 
 
 def weight_alike(raw: Array, mask: Mask | None, p: Float) -> Float:
-    """Weight of the samples whose value equals the weighted median of a feature, (c,).
+    """Return the total weight of the samples that have the weighted median of each feature, (c,).
 
-    A value that has more than half of the weight is the median. Values raw are (c, m), and the
-    weights p (m,) sum to 1.
+    If a value has more than half of the weight, it is the median. The values `raw` are (c, m), and
+    the weights p (m,) sum to 1.
     """
     present = np.broadcast_to(p, raw.shape) if mask is None else np.where(mask, 0.0, p)
     order = np.argsort(raw, axis=1)
@@ -234,10 +238,10 @@ def missing_mask(raw: Array, missing_code: int | None) -> Mask | None:
 def measure(
     raw: Array, missing_code: int | None, *, standardize: Scale, p: Float | None = None
 ) -> tuple[Scaling, Float]:
-    """Return the scaling of stored values (c, m), one feature per row, and the scaled values.
+    """Compute the scaling of stored values (c, m), one feature per row, and scale the values.
 
-    The scaled values (c, m) are float64 and centred; `standardize` selects the `Scale`. With
-    weights p (m,) of the samples, which sum to 1, means and deviations are weighted.
+    Returns the scaling and the centred and scaled values, (c, m) float64. `standardize` selects the
+    `Scale`. With sample weights p (m,), which sum to 1, means and deviations are weighted.
     """
     Z = np.empty(raw.shape)
     rows = max(FEWEST_ROWS, CACHE_BYTES // max(1, Z[:1].nbytes))
@@ -250,7 +254,7 @@ def measure(
 def _measure(
     raw: Array, missing_code: int | None, Z: Float, standardize: Scale, p: Float | None
 ) -> Scaling:
-    """Return the scaling of features `raw` (c, m), and write the scaled values to Z (c, m)."""
+    """Compute the scaling of features `raw` (c, m), and write the scaled values to Z (c, m)."""
     Z[...] = raw
     mask = missing_mask(raw, missing_code)
     m = Z.shape[1]
@@ -293,11 +297,11 @@ def _measure(
 def standardise(
     raw: Array, missing_code: int | None, scaling: Scaling, dtype: Any, moved: Move | None = None
 ) -> Array:
-    """Return the scaled values (c, m), in `dtype`, of stored values (c, m) of a block.
+    """Scale the stored values (c, m) of a block; the result is (c, m) in `dtype`.
 
-    float32 results are computed in float32 if the stored values are exact in float32 and their mean
-    is at most `FAR_FROM_ZERO` deviations from 0, so that rounding has no relevant effect. With
-    `moved`, which copies arrays to a device, the device computes the result from stored values.
+    float32 results are computed in float32 if rounding has no relevant effect. This is so if the
+    stored values are exact in float32 and their mean is less than `FAR_FROM_ZERO` deviations from
+    0. If `moved` is given, it copies the stored values to a device, which computes the result.
     """
     offset = np.abs(scaling.mean * scaling.scale).max(initial=0.0)
     narrow = (raw.dtype.itemsize <= 2 or raw.dtype == np.float32) and offset < FAR_FROM_ZERO
@@ -321,7 +325,7 @@ def standardise(
 
 
 def replaced(values: Array, others: Any, raw: Array, missing_code: int | None) -> Array:
-    """Return `values` with `others` where `raw` is missing; all arrays are on a device."""
+    """Replace `values` by `others` where `raw` is missing; all arrays are on a device."""
     xp = namespace_of(raw)
     if xp.isdtype(raw.dtype, "real floating"):
         missing = xp.isnan(raw)
@@ -334,7 +338,7 @@ def replaced(values: Array, others: Any, raw: Array, missing_code: int | None) -
 
 
 def _extremes(raw: Array, mask: Mask | None) -> tuple[Array, Array]:
-    """Return the largest and the smallest present value of each feature, (c,) each."""
+    """Return the largest and the smallest non-missing value of each feature, (c,) each."""
     if mask is not None:
         first = np.argmin(mask, axis=1)  # the first value present
         raw = np.where(mask, raw[np.arange(len(raw)), first][:, None], raw)
@@ -342,7 +346,7 @@ def _extremes(raw: Array, mask: Mask | None) -> tuple[Array, Array]:
 
 
 def _varies(raw: Array, mask: Mask | None, most: Array, least: Array) -> Mask:
-    """Mask (c,) of the features whose present values differ by more than rounding."""
+    """Mask (c,) of the features with values that differ by more than rounding errors."""
     varies: Mask = most != least
     if mask is not None:
         varies &= ~mask.all(axis=1)
@@ -355,9 +359,9 @@ def _varies(raw: Array, mask: Mask | None, most: Array, least: Array) -> Mask:
 
 
 def count_levels(raw: Array, mask: Mask | None, mean: Float) -> Array:
-    """Return the number of distinct values per row of `raw` (c, m), (c,); 0 for over `MOST_LEVELS`.
+    """Count the distinct values in each row of `raw` (c, m); 0 if there are over `MOST_LEVELS`.
 
-    Missing values count as the `mean` (c,), which replaces them.
+    Missing values count as the `mean` (c,), which replaces them. The result has shape (c,).
     """
     out = np.zeros(len(raw), dtype=np.uint8)
     probe = np.sort(raw[:, :PROBE], axis=1)
@@ -399,7 +403,7 @@ AT_A_TIME, LEAST_ROWS = 1 << 20, 64
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """Stored genotypes whose values are all 0, 1, 2 or the missing code."""
+    """Stored genotypes (c, m) that contain only 0, 1, 2 and the missing code."""
 
     raw: Array  # (c, m) int8
     has_missing: bool
@@ -424,15 +428,16 @@ class Codes:
         return isinstance(raw, np.ndarray)
 
     def on(self, moved: Move) -> Codes:
-        """Return a copy of the codes on a device, where `sums` and `filled` are then computed."""
+        """Copy the codes to a device; `sums` and `filled` of the copy are computed there."""
         return Codes(moved(self.raw), self.has_missing)
 
     def sums(self, Y: Array) -> Float:
-        """Sums of rows of Y (m, k) over samples with code 0, 1, 2 and missing, (4, c, k) float64.
+        """Sum the rows of Y (m, k) over the samples with code 0, 1, 2 and missing.
 
-        There are c features. Y is in the same memory as the codes (host or device); the sums are
-        NumPy arrays. They follow from sums of powers of the genotypes g, because the indicator of
-        one of q codes is a polynomial in g of degree q - 1.
+        The result (4, c, k) is a NumPy array of float64 for the c features. Y must be in the same
+        memory as the codes (host or device). The sums are linear combinations of the products
+        ``g^p Y`` with powers of the genotypes g, because the indicator of one of q codes is a
+        polynomial in g of degree q - 1.
         """
         here = self._is_here
         one, two, three = self._powers(Y) if here else self._powers_there(Y)
@@ -450,7 +455,7 @@ class Codes:
         return out
 
     def _powers_there(self, Y: Array) -> Float:
-        """Return the result of `_powers` from a device, which sums strips of samples in float32."""
+        """Compute `_powers` on a device, which adds up strips of samples in float32."""
         xp, (c, m) = namespace_of(Y), self.raw.shape
         sums = np.zeros((3, c, Y.shape[1]))
         for samples in slices(m, STRIP):
@@ -461,9 +466,9 @@ class Codes:
         return sums
 
     def _powers(self, Y: Array) -> Float:
-        """Products of powers of g (c, m) with Y (m, k): ``g^p Y`` for p = 1, 2, 3, (3, c, k).
+        """Multiply powers of g (c, m) by Y (m, k): ``g^p Y`` for p = 1, 2 and 3, (3, c, k) float64.
 
-        The result is float64; it is 0 for p = 3 if no code is missing.
+        The product for p = 3 is left 0 if no code is missing, because it is not needed.
         """
         c, m = self.raw.shape
         sums = np.zeros((3, c, Y.shape[1]))
@@ -495,7 +500,7 @@ class Codes:
         return np.rint(self.sums(like(self.raw, ones))[..., 0])
 
     def filled(self, means: Float) -> Array:
-        """Return genotypes (c, m) float32, with the mean (c,) of the feature where missing."""
+        """Return genotypes (c, m) in float32; missing ones become the feature's mean (c,)."""
         g = cast(self.raw, np.float32)
         if not self.has_missing:
             return g
@@ -507,7 +512,7 @@ class Codes:
 
 
 def _sum_there(Y: Array) -> Float:
-    """Return the sums of the columns of Y (m, k), on a device, in float64 on the host."""
+    """Sum the columns of Y (m, k), which is on a device; return the sums (k,) on the host."""
     return host(namespace_of(Y).sum(cast(Y, np.float64), axis=0))
 
 
@@ -518,7 +523,7 @@ def code_values(scaling: Scaling) -> Float:
 
 
 def scaling_of(counts: Float, *, standardize: Scale) -> Scaling:
-    """Return the scaling that `measure` would, from counts (4, c) of codes 0, 1, 2 and missing."""
+    """Compute the scaling, as in `measure`, from counts (4, c) of codes 0, 1, 2 and missing."""
     n = counts[:3].sum(axis=0)
     m = counts.sum(axis=0)
     codes = np.array(COUNTS, dtype=np.float64)[:, None]

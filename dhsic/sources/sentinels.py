@@ -1,19 +1,23 @@
 """Numbers that mean missing values in continuous features: -999, 999, 9999 and the like.
 
 If such codes are treated as values, they are far outside all other values and decide the ranking.
-They are detected at almost no cost in the pass that measures features: the largest and the smallest
-value of each feature are known, and its other values are examined only if one of these two is a
-code. A value is a code if it is in `CODES`, and if its distance from all other values exceeds the
-range of these. Here the other values do not include further codes, because surveys use several
-codes that are close to each other (77, 88 and 99 for refused, unknown and missing).
+The pass that computes means and variances detects them at almost no cost. It knows the largest and
+the smallest value of each feature, and examines other values only if one of these two is a code. A
+value is a code if it is in `CODES`, and if it is farther from all other values than these are from
+each other. Further codes do not count as other values, because surveys use several codes that are
+close to each other (77, 88 and 99 for refused, unknown and missing).
 
-Large values of heavy tails rarely look like this, and hardly ever repeatedly. Therefore data are
-refused if a code occurs in at least two features, and at least twice in one of them, or if a
-negative code occurs twice in one feature without other negative values. Data are also refused if a
-tenth of the features have 8 or 9 above a short scale (`dhsic.sources.scales`), or if many features
-share a code of any value (`dhsic.sources.shared_codes`, `dhsic.sources.scale_codes`). A warning
-reports other whole numbers that are the largest or smallest value of a feature, are repeated, and
-are far from all other values.
+Large values of heavy tails rarely look like this, and hardly ever repeatedly. An error is therefore
+raised in these cases:
+
+- A code occurs in at least two features, and at least twice in one of them.
+- A negative code occurs twice in a feature without other negative values.
+- A tenth of the features have 8 or 9 above a short scale (`dhsic.sources.scales`).
+- Many features share a code of any value (`dhsic.sources.shared_codes`,
+  `dhsic.sources.scale_codes`).
+
+Other whole numbers cause a warning if they are the largest or smallest value of a feature, occur
+repeatedly, and are far from all other values.
 """
 
 from __future__ import annotations
@@ -79,11 +83,11 @@ DOSAGE = 2
 ORDINARY_ZEROS = 20
 #: Largest code that is certain if all other values are at least 0: -9 and -1 may be values.
 BELOW_ALL = -77.0
-#: Bit of codes that are reported and not refused, because they are apart from other values, but not
-#: far. Without another bit it means the code -1, below a scale of whole numbers from 1 to at least
-#: `FEWEST_STEPS`.
+#: Bit of codes that cause a warning instead of an error, because they are separated from other
+#: values, but not far from them. Without another bit it means the code -1, below a scale of whole
+#: numbers from 1 to at least `FEWEST_STEPS`.
 LONE, LEAST, FEWEST_STEPS = np.int64(-(2**63)), -1.0, 3
-#: Bits of features with codes next to a short scale; the bits below them are those of `DIGITS`.
+#: Bits of features with codes next to a short scale. Lower bits mark which of `DIGITS` occur.
 ON_SCALE = LONE | np.int64(ZERO)
 #: Minimum number of occurrences of a number beyond one end of a scale, and minimum number of
 #: distinct values of the scale.
@@ -97,11 +101,12 @@ MOST_NAMED, MOST_LISTED = 3, 10
 
 
 class Sentinels(NamedTuple):
-    """Possible codes for missing values in each of c features, (c,) each.
+    """Possible codes for missing values in each of c features; all fields have shape (c,).
 
-    `codes` are bits that mark some of `CODES`, `n` is the number of values that equal a marked
-    code, and `nearest` the other value that is closest to these; all are 0 if there are none.
-    `ends` are records of an extreme value of each feature, for codes that many features share
+    `codes` contains bits. Bit k means that ``CODES[k]`` occurs in the feature; higher bits (`ZERO`,
+    `LONE`) mark other kinds of codes. `n` is the number of values that equal one of the codes, and
+    `nearest` the closest other value. All three are 0 without codes. `ends` are records of an
+    extreme value of each feature, which may be a code if many features share it
     (`dhsic.sources.shared_codes.ENDS`).
     """
 
@@ -116,7 +121,10 @@ class Sentinels(NamedTuple):
 
 
 def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentinels:
-    """Find codes in stored values (c, m); `most` and `least` (c,) are the largest and smallest."""
+    """Find possible codes for missing values in stored values (c, m).
+
+    `most` and `least` (c,) are the largest and the smallest value of each feature.
+    """
     c = len(raw)
     ends = ends_in(raw, mask, most, least, POSITIVE)
     record_scales(raw, mask, most, least, ends)
@@ -160,7 +168,7 @@ def found_in(raw: Array, mask: Mask | None, most: Array, least: Array) -> Sentin
 
 
 def _lone(codes: Float, counts: Index, others: Float) -> Mask:
-    """Mask of the `codes` of a feature that occur often and are far from its `others` values."""
+    """Mask of the `codes` of a feature that occur often and are far from its other values."""
     is_often = counts >= OFTEN
     scale = np.unique(others) if is_often.any() else others[:0]
     are_apart = np.array([is_apart(code, scale) for code in codes.tolist()], dtype=bool)
@@ -168,7 +176,7 @@ def _lone(codes: Float, counts: Index, others: Float) -> Mask:
 
 
 def _find_least(raw: Array, mask: Mask | None, at: Index, sentinels: Sentinels) -> None:
-    """Mark, in `sentinels`, the features among `at` in which -1 is far below all other values."""
+    """Mark in `sentinels` the features among `at` in which -1 is far below all other values."""
     for j in _with_least_apart(raw, at):
         values = (raw[j] if mask is None else raw[j][~mask[j]]).astype(np.float64)
         n, others = int((values == LEAST).sum()), np.unique(values[values != LEAST])
@@ -178,7 +186,7 @@ def _find_least(raw: Array, mask: Mask | None, at: Index, sentinels: Sentinels) 
 
 
 def _find_repeated(raw: Array, mask: Mask | None, sentinels: Sentinels) -> None:
-    """Mark features whose largest or smallest value is whole, repeated, and far from all others."""
+    """Mark the features that have a repeated whole number at one end, far from other values."""
     ends = sentinels.ends
     is_far = (ends["kind"] == FAR) | ((ends["kind"] == NEGATIVE) & (ends["n_near"] == 0))
     is_whole = (ends["value"] == np.floor(ends["value"])) & (ends["n"] >= OFTEN)
@@ -199,10 +207,11 @@ def _find_repeated(raw: Array, mask: Mask | None, sentinels: Sentinels) -> None:
 
 
 def _are_apart_there(head: Float, ends: Array) -> Mask:
-    """Mask (c,) of features whose extreme value, recorded in `ends` (c,), is far from the others.
+    """Mask (c,) of the features with an extreme value that is far from the other values.
 
-    The distance is compared with the gaps between the first values `head` (c, n) of the features.
-    If only the extreme value is negative, only gaps up to the median are compared.
+    `ends` (c,) contains the extreme values. Their distances are compared with the gaps between the
+    first values, `head` (c, n), of the features. If only the extreme value is negative, only gaps
+    below the median count.
     """
     others = np.sort(np.where(head == ends["value"][:, None], np.nan, head), axis=1)
     gaps = np.nan_to_num(np.diff(others, axis=1))
@@ -216,7 +225,7 @@ def _are_apart_there(head: Float, ends: Array) -> Mask:
 def _find_beside_scales(
     raw: Array, mask: Mask | None, most: Array, least: Array, sentinels: Sentinels
 ) -> None:
-    """Mark features in which codes (`DIGITS`) above a short scale occur at least twice in total.
+    """Mark the features in which codes (`DIGITS`) occur at least twice above a short scale.
 
     `most` and `least` (c,) are the largest and the smallest value of each feature.
     """
@@ -232,10 +241,10 @@ def _find_beside_scales(
 
 
 def _with_whole_numbers(raw: Array, at: Index) -> Index:
-    """Select the features in `at` whose first samples look like a short scale.
+    """Select the features in `at` that look like a short scale in the first samples.
 
-    The values are whole numbers, and the largest one, apart from codes, is not rare, whereas the
-    largest value of a count is.
+    Their values are whole numbers, and the largest value below the codes is not rare. The largest
+    value of a count would be rare.
     """
     head = raw[at, :HEAD].astype(np.float64)
     present, is_code = ~np.isnan(head), np.isin(head, DIGITS[1:])
@@ -253,14 +262,14 @@ def _with_least_apart(raw: Array, at: Index) -> Index:
 
 
 def _is_below(scale: Array) -> bool:
-    """Whether -1 is far below sorted values, or these are consecutive whole numbers from 1."""
+    """Whether -1 is far below sorted values, or the values are whole numbers 1, 2, 3 and so on."""
     if scale.size >= SCALE:
         return is_apart(LEAST, scale)
     return scale.size >= FEWEST_STEPS and scale[0] == 1 and bool((np.diff(scale) == 1).all())
 
 
 def _with_zeros_apart(raw: Array, at: Index) -> Index:
-    """Select the features in `at` whose positive values in the first samples are far above 0."""
+    """Select the features in `at` with positive values far above 0 in the first samples."""
     head = raw[at, :HEAD].astype(np.float64)
     gaps = np.diff(np.sort(np.where(head > 0, head, np.nan), axis=1), axis=1, prepend=0.0)
     largest = np.nan_to_num(gaps[:, 1:]).max(axis=1, initial=0.0)
@@ -269,7 +278,7 @@ def _with_zeros_apart(raw: Array, at: Index) -> Index:
 
 
 def is_apart(code: float, scale: Array) -> bool:
-    """Whether a number lies outside sorted distinct values, by far more than their gaps.
+    """Whether a number is outside the range of sorted distinct values, farther than their gaps.
 
     >>> is_apart(0, np.arange(90.0, 200)), is_apart(0, np.arange(1.0, 200))
     (True, False)
@@ -281,15 +290,15 @@ def is_apart(code: float, scale: Array) -> bool:
 
 
 def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
-    """Refuse data with codes for missing values, unless the caller declared the missing codes.
+    """Raise an error for codes for missing values, unless the caller declared missing codes.
 
     Zeros that may mean missing values cause only a warning.
 
     Raises
     ------
     DataError
-        Several features have the same code; the message lists codes, features and counts, with
-        advice.
+        Several features have the same code. The message lists codes, features and counts, and says
+        how to declare the codes.
     """
     if source.keeps_codes:
         return
@@ -330,7 +339,7 @@ def refuse_sentinels(found: Sentinels, source: AbstractSource) -> None:
     )
     raise DataError(
         f"{int(found.n[at].sum()):,} values of {at.size:,} feature{'s' * (at.size > 1)} are "
-        f"{listed}, which many programs write for missing values, and all other values of the "
+        f"{listed}, which many programs write for missing values. All other values of the "
         f"feature{'s' * (at.size > 1)} are far from them ({examples}{more}). {beside_values}If "
         f"they are missing, pass missing_code={option}. If they are real values, pass "
         "missing_code=None."
@@ -349,17 +358,17 @@ def _refuse_shared(shared: SharedCode, found: Sentinels, source: AbstractSource)
         for name, end in zip(_called(source, shared.features[:MOST_NAMED]), ends, strict=False)
     )
     more = f"; and {ends.size - MOST_NAMED:,} more" if ends.size > MOST_NAMED else ""
-    is_limit = f"{code} is the limit of a type of integers, and "
+    is_limit = f"{code} is an end of the range of an integer type, and "
     why = {
         NEGATIVE: "All other values of these features are at least 0",
         FAR: f"All other values of these features are far from {code}, and near each other",
         ABOVE_SCALE: "Nearly all other values of these features are on a scale that ends before "
-        f"{code}, and the values next to {code} do not occur",
+        f"{code}, with a gap between the scale and {code}",
         LIMIT: is_limit
         + (
             "the numbers next to it do not occur"
             if shared.is_certain
-            else "features with more values next to it do not have it more often"
+            else "it is not more frequent in features with more values next to it"
         ),
     }[shared.kind]
     said = (
@@ -373,7 +382,7 @@ def _refuse_shared(shared: SharedCode, found: Sentinels, source: AbstractSource)
 
 
 def _refuse_beside_scales(found: Sentinels, source: AbstractSource) -> None:
-    """Refuse data if at least a tenth of the features have codes above a short scale."""
+    """Raise DataError if at least a tenth of the features have codes above a short scale."""
     at = np.flatnonzero((found.codes & ON_SCALE) == ON_SCALE)
     if at.size < 2 or MANY * at.size < found.codes.size:
         return
@@ -394,14 +403,14 @@ def _refuse_beside_scales(found: Sentinels, source: AbstractSource) -> None:
     )
     raise DataError(
         f"{int(found.n[at].sum()):,} values of {at.size:,} features are {' or '.join(texts)}, "
-        "which surveys write for missing answers. All other values there are small whole numbers "
-        f"that follow each other ({listed}{more}). Pass missing_code={option} if they are missing; "
-        f"missing_code=None takes every number for a value.{of_column}"
+        "which surveys write for missing answers. All other values of these features are "
+        f"consecutive small whole numbers ({listed}{more}). If they are missing, pass "
+        f"missing_code={option}. If they are real values, pass missing_code=None.{of_column}"
     )
 
 
 def _digits(bits: np.int64) -> list[float]:
-    """Codes above a short scale (some of `DIGITS`) that the bits of a feature mark."""
+    """Return the codes above a short scale (some of `DIGITS`) that the bits of a feature mark."""
     return [code for k, code in enumerate(DIGITS) if int(bits & ~ON_SCALE) >> k & 1]
 
 
@@ -417,7 +426,7 @@ def _code_of(found: Sentinels, j: int) -> float:
 
 
 def written(code: float) -> str:
-    """Return a code as text, with all of its digits.
+    """Format a code as text with all its digits.
 
     >>> written(-9.0), written(-999.25)
     ('-9', '-999.25')
@@ -426,12 +435,12 @@ def written(code: float) -> str:
 
 
 def _in_precision_of(source: AbstractSource, value: float) -> float:
-    """Return the number of fewest digits that equals `value` in the precision of the data."""
+    """Return the shortest decimal number that equals `value` in the precision of the data."""
     return float(str(np.float32(value))) if np.dtype(source.dtype) == np.float32 else value
 
 
 def in_both_precisions(codes: Sequence[float]) -> Float:
-    """Return codes as they are, followed by the codes rounded to single precision."""
+    """Return the codes, followed by the codes rounded to single precision."""
     exact = np.array(codes, dtype=np.float64)
     with np.errstate(over="ignore"):
         single = exact.astype(np.float32)
@@ -472,8 +481,8 @@ def _remedy(
 ) -> str:
     """Return advice on how to declare `codes` as missing in the features `called`.
 
-    There is one code for each of these features. With `for_all`, a code that all of them share is
-    declared for all features of the source.
+    `codes` contains one code for each of these features. If `for_all` is True and the codes are
+    equal, the advice declares the code for all features of the source.
     """
     if for_all and len(called) > 1 and len(set(codes)) == 1:
         return f"pass missing_code={written(codes[0])}, for all features"
@@ -488,13 +497,13 @@ def _remedy(
 
 
 def _called(source: AbstractSource, at: Index) -> list[str]:
-    """Return the names of the features at positions `at`, or the positions without names."""
+    """Return the names of the features `at`, or their positions if they have no names."""
     names = source.feature_names()
     return [str(j) if names is None else str(names[j]) for j in at.tolist()]
 
 
 def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
-    """Warn of features, not refused before, with a repeated code far from all other values."""
+    """Warn of features with a repeated code far from all other values, if no error was raised."""
     has_code = (found.codes & ~ZERO) != 0
     at = np.flatnonzero(has_code & ((found.n >= OFTEN) | ((found.codes > 0) & (found.n > 1))))
     if not at.size:
@@ -542,7 +551,7 @@ def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
     what = (
         "codes that many programs write for missing values"
         if are_known
-        else "a number that is repeated, as codes for missing values are"
+        else "a repeated number, which may be a code for missing values"
     )
     warn(
         f"{at.size:,} feature{'s' * (at.size > 1)} "
@@ -553,10 +562,10 @@ def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
 
 
 def _is_certain(k: int, has_code: Mask, found: Sentinels, d: int) -> bool:
-    """Whether ``CODES[k]`` certainly means missing.
+    """Whether ``CODES[k]`` certainly means a missing value.
 
     `has_code` is the mask of the features in `found` that have this code. `d` is the number of all
-    features, including those without any code.
+    features, with and without codes.
     """
     code, n_features = float(CODES[k]), int(has_code.sum())
     if not n_features or code in BESIDE_9:

@@ -1,7 +1,7 @@
-"""Sexes of samples, and dosages of variants on chromosome X, of which males have one copy.
+"""Sexes of samples, and dosages of variants on chromosome X.
 
-The single copy of a male has the dosage 0 or 2, so only females have heterozygous calls on X. Sexes
-are read from the SEX column of PLINK files, or else inferred from the calls on X
+Males have a single copy of X, with dosage 0 or 2, so only females have heterozygous calls on X. The
+SEX column of PLINK files contains the sexes. Otherwise they are inferred from the calls on X
 (`dhsic.sources.males`).
 """
 
@@ -42,8 +42,9 @@ ON_X = "feature_on_x"
 #: Minimum number of females with a call at a variant on X, as a share of the largest such number of
 #: any variant. On Y females have no calls.
 MOST_CALLED = 0.5
-#: Consecutive features in which males count 0 or 1: minimum number; minimum difference of the log
-#: likelihoods of one and two alleles; maximum share of calls of 2; and bound of the frequencies.
+#: Consecutive features in which males have dosages 0 and 1: minimum number of features; minimum
+#: difference between the log likelihoods of one and two alleles; maximum share of calls with dosage
+#: 2; and lower bound of allele frequencies.
 FEWEST_SINGLE, LEAST_EVIDENCE, MOST_TWOS, LOWEST_FREQUENCY = 3, 70.0, 0.01, 0.02
 #: Number of copies of a diploid chromosome; dosages go from 0 to this number.
 DIPLOID = 2
@@ -55,18 +56,18 @@ def _no_features() -> Index:
 
 
 class DosageReader(Protocol):
-    """Source of dosages that is read in blocks of features, such as an `AbstractSource`."""
+    """Interface of sources of dosages, such as `AbstractSource`, which are read in blocks."""
 
     n_samples: int
     missing_code: int | None
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        """Read dosages of some features of a block, (c, m); `local` are positions in the block."""
+        """Read dosages (c, m) of the features at positions `local` within a block."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sexes:
-    """Masks of male and female samples; the sex of all other samples is unknown."""
+    """Masks of male and female samples; samples in neither mask have unknown sex."""
 
     males: Mask  # (m,)
     females: Mask  # (m,)
@@ -80,7 +81,7 @@ class Sexes:
 
     @classmethod
     def of_codes(cls, codes: Array | None, m: int) -> Sexes:
-        """Create the masks from PLINK codes of SEX (m,): 1 or M, 2 or F; others are unknown."""
+        """Create the masks from PLINK codes of SEX (m,): 1 or M is male, 2 or F female."""
         texts = np.full(m, "", dtype=object) if codes is None else text(np.asarray(codes))
         return cls(np.isin(texts, MALE), np.isin(texts, FEMALE))
 
@@ -91,20 +92,22 @@ class Sexes:
 
 @dataclass(eq=False)
 class DosagesOnX:
-    """Features on X of a source of dosages, and the sexes of its samples, both read on demand.
+    """Features on chromosome X, and sexes of the samples, of a source of dosages.
+
+    Both are read when they are first needed.
 
     Attributes
     ----------
     features : callable
-        Returns the positions of the features on X, ascending.
+        Function that returns the ascending positions of the features on X.
     sex : callable
-        Returns codes of SEX (m,); None if there is no such variable.
+        Function that returns the codes of SEX (m,), or None if there is no such variable.
     is_placed : bool
-        Whether the features on X were found by their chromosomes. If not, chromosomes are unknown,
-        and the features were recognised by calls of males and females.
+        Whether the chromosomes of the features are known. If not, features on X were recognised by
+        the calls of males and females.
     single : (k,)
-        Positions of the features in which dosages of males are 0 or 1, and those of females 0, 1 or
-        2. They are not in `features`, in which dosages of males are 0 or 2.
+        Positions of further features on X, in which males have dosages 0 and 1, and females 0, 1
+        and 2. In `features`, males have dosages 0 and 2.
     """
 
     features: Callable[[], Index]
@@ -116,13 +119,13 @@ class DosagesOnX:
 
     @classmethod
     def of(cls, features: Index, sex: Array | None) -> DosagesOnX:
-        """Return an instance for positions of features and SEX codes (m,) in memory."""
+        """Create an instance from feature positions and SEX codes (m,) in memory."""
         sex_reader: Callable[[], Array | None] = partial(_constant, sex)
         return cls(partial(_constant, features), sex_reader)
 
     @classmethod
     def of_calls(cls, calls: CallsBySex, sex: Array | None) -> DosagesOnX:
-        """Return an instance for data without chromosomes, from `calls` and SEX codes (m,)."""
+        """Create an instance for data without chromosomes, from `calls` and SEX codes (m,)."""
         on_x = cls.of(calls.on_x(), sex)
         return replace(on_x, is_placed=False, single=calls.single_in_males())
 
@@ -134,13 +137,16 @@ class DosagesOnX:
         return self._features
 
     def sexes_of(self, source: DosageReader) -> Sexes:
-        """Sexes of the samples of `source`, inferred from calls on X if SEX contains no males."""
+        """Return the sexes of the samples of `source`; they are determined once.
+
+        If SEX contains no males, the sexes are inferred from the calls on X.
+        """
         if self._sexes is None:
             self._sexes = self._determine_sexes(source)
         return self._sexes
 
     def _determine_sexes(self, source: DosageReader) -> Sexes:
-        """Return the sexes from SEX, or from the calls on X if SEX contains no males."""
+        """Read the sexes from SEX, or infer them from calls on X if SEX contains no males."""
         coded, features = Sexes.of_codes(self.sex(), source.n_samples), self.positions
         unknown = ~(coded.males | coded.females)
         if coded.males.any() or not unknown.any() or not features.size:
@@ -156,14 +162,20 @@ class DosagesOnX:
         return Sexes(inferred.males, coded.females | (unknown & ~inferred.males), by_calls=n)
 
     def haploid_features(self, source: DosageReader) -> Index:
-        """Positions of the features on X, where males have one copy; empty without known males."""
+        """Return the positions of the features on X, or none if no sample is known to be male.
+
+        Males have one copy of these features.
+        """
         has_males = self.positions.size and self.sexes_of(source).males.any()
         return self.positions if has_males else _no_features()
 
     def allele_counts(
         self, source: DosageReader, block: Block, local: Index, rows: Index | None
     ) -> tuple[Array, Array]:
-        """Count alternative alleles, and all alleles, (c,) each; calls of males have one allele."""
+        """Count the alternative alleles and all alleles of some features, (c,) each.
+
+        A call of a male counts one allele, and other calls count two.
+        """
         raw, missing = dosages_of(source, block, local, rows)
         males = self.sexes_of(source).males
         copies = np.where(males if rows is None else males[rows], 1, DIPLOID)
@@ -172,7 +184,7 @@ class DosagesOnX:
     def genotypes_of_females(
         self, source: DosageReader, block: Block, local: Index, rows: Index | None
     ) -> Array:
-        """Count calls of females with 0, 1 and 2 alternative alleles, (c, 3)."""
+        """Count the females with 0, 1 and 2 alternative alleles at some features, (c, 3)."""
         samples = np.arange(source.n_samples) if rows is None else rows
         females = samples[self.sexes_of(source).females[samples]]
         raw = source.read_columns(block, local, females)
@@ -180,14 +192,14 @@ class DosagesOnX:
 
 
 def _constant(values: Any) -> Any:
-    """Return the argument; unlike a lambda, this function can be sent to workers."""
+    """Return the argument; unlike a lambda, this function can be pickled."""
     return values
 
 
 def dosages_of(
     source: DosageReader, block: Block, local: Index, rows: Index | None
 ) -> tuple[Float, Mask]:
-    """Read dosages (c, m) of some features, 0 where missing, and the mask of missing values."""
+    """Read dosages (c, m) of some features, with 0 for missing values, and the missing mask."""
     raw = source.read_columns(block, local, rows).astype(np.float64)
     missing = np.isnan(raw)
     if source.missing_code is not None:
@@ -196,16 +208,16 @@ def dosages_of(
 
 
 def coded_sex(values: Array, attributes: Mapping[str, Any]) -> Array | None:
-    """Return `values` (m,) of a variable SEX if its attributes are `SEX_ATTRIBUTES`; else None.
+    """Return the values (m,) of a variable SEX if its attributes are `SEX_ATTRIBUTES`; else None.
 
-    Without these attributes, it may come from a program that codes the sexes differently.
+    A variable without these attributes may be from a program that codes the sexes differently.
     """
     is_coded = all(attributes.get(name) == value for name, value in SEX_ATTRIBUTES.items())
     return values if is_coded else None
 
 
 def stored_sex(place: StorePath) -> Array | None:
-    """Read SEX (m,) from the group at `place`; None unless `dhsic convert` wrote it."""
+    """Read the codes of SEX (m,) that `dhsic convert` writes to a group; None if absent."""
     array = member(group_at(place), SEX)
     if array is None or array.ndim != 1:
         return None
@@ -213,23 +225,23 @@ def stored_sex(place: StorePath) -> Array | None:
 
 
 def stored_on_x(place: StorePath) -> Index:
-    """Read the positions of the features on X from the mask that `dhsic convert` writes."""
+    """Read the positions of features on X, from the mask that `dhsic convert` writes."""
     array = member(group_at(place), ON_X)
     return np.flatnonzero([] if array is None else read_variable(array, "fill"))
 
 
 @dataclass(frozen=True, eq=False)
 class CallsBySex:
-    """Counts of calls per sex, to recognise features on X in a table without chromosomes.
+    """Counts of calls per sex, by which features on X are recognised without chromosomes.
 
-    On X, males have almost no heterozygous calls, and females about as many as expected from the
-    allele frequencies.
+    On X, males have almost no heterozygous calls. In females, the frequency of heterozygous calls
+    is about the frequency expected from the allele frequencies.
 
     Attributes
     ----------
     n, heterozygous, alleles, twos : (2, d)
-        Number of calls, of heterozygous calls, of alternative alleles in all calls, and of calls
-        with two alternative alleles, for males (first row) and females (second row).
+        Numbers of calls, heterozygous calls, alternative alleles, and calls with two alternative
+        alleles. The first row counts males, the second females.
     """
 
     n: Float
@@ -239,11 +251,11 @@ class CallsBySex:
 
     @classmethod
     def none(cls, d: int) -> CallsBySex:
-        """Create counts of 0 for d features, before samples are added."""
+        """Create zero counts for d features."""
         return cls(*(np.zeros((2, d)) for _ in range(4)))
 
     def add(self, dosages: Float, is_male: bool) -> None:  # noqa: FBT001  # the only argument
-        """Add the dosages (d,) of a sample, NaN if missing, to the counts in place."""
+        """Add the dosages (d,) of a sample, NaN if missing, to the counts, in place."""
         row, is_present = int(not is_male), ~np.isnan(dosages)
         self.n[row] += is_present
         self.heterozygous[row] += np.abs(dosages - 1.0) <= HARD_CALL
@@ -251,12 +263,12 @@ class CallsBySex:
         self.twos[row] += np.abs(dosages - DIPLOID) <= HARD_CALL
 
     def single_in_males(self) -> Index:
-        """Positions of features in which males have dosages 0 or 1, and females 0, 1 or 2.
+        """Return the positions of features in which males have dosages 0 and 1, females 0 to 2.
 
-        Each range of consecutive features in which males (almost) never have the dosage 2 is tested
-        as a whole: given the allele frequencies of females, the log likelihood of the calls of
-        males must be larger by at least `LEAST_EVIDENCE` for one allele than for two. This is ten
-        times what a single feature would need, because neighbours in linkage have nearly the same
+        Ranges of consecutive features in which males (almost) never have dosage 2 are tested as a
+        whole. Given the allele frequencies of females, the log likelihood of the males' calls must
+        be larger by at least `LEAST_EVIDENCE` for one allele than for two alleles. This limit is
+        ten times the limit for a single feature, because neighbours in linkage have nearly the same
         calls.
         """
         frequency = np.divide(
@@ -275,11 +287,10 @@ class CallsBySex:
         return np.flatnonzero(is_single[run] & counted)
 
     def on_x(self) -> Index:
-        """Positions of the features on X, recognised by the calls of males and females.
+        """Return the positions of the features on X, recognised by the calls of both sexes.
 
-        Rare variants have too few heterozygous calls to be recognised. They count as on X if they
-        lie between recognised features, or before or after these without a feature in between that
-        is clearly not on X.
+        Rare variants have too few heterozygous calls to be recognised themselves. They count as on
+        X if no feature that is clearly elsewhere lies between them and the recognised features.
         """
         frequency = np.divide(self.alleles, DIPLOID * self.n, where=self.n > 0, out=0.0 * self.n)
         expected = 2.0 * frequency * (1.0 - frequency) * self.n

@@ -6,18 +6,18 @@ share this number do. Three kinds of codes are recognised:
 - All negative numbers of the matrix are equal (-1, -9, -128, -0.1).
 - One number is farther from all other values than these are from each other (9 or 2 beside values
   from 0 to 1, 255 beside counts).
-- The limit of a type (255, 65535) is in nearly all features, and the numbers next to it do not
-  occur, or do not become more frequent with it. In images, pixels with many saturated values also
-  have many values next to the limit.
+- The limit of an integer type (255, 65535) occurs in nearly all features. The numbers next to it do
+  not occur, or they are not more frequent where the limit is frequent. In images, on the other
+  hand, pixels with many saturated values also have many values next to the limit.
 
-The pass that measures features makes one record per feature (`ENDS`), of its smallest or its
-largest number, called its end. For most features, a few samples show that there is no code; only
-the others are examined completely. A record does not depend on other features, so it is the same
-for every division of the matrix into blocks.
+The pass that measures features makes one record per feature (`ENDS`) of its smallest or its largest
+number, called its end. In most features, a few samples show that there is no code. Only the others
+are examined completely. A record does not depend on other features, so it is the same for every
+division of the matrix into blocks.
 
-Zeros are recorded, too: they mean missing values if all other values of a feature are far from 0.
-In log-transformed counts they do not, though the smallest other value, that of one count, is far
-from 0. There this value is about the same in all features, while the means of features differ.
+Zeros are recorded, too. They mean missing values if all other values of a feature are far from 0.
+Log-transformed counts are an exception: the value of one count is far from 0, although zeros are
+not missing. That value is about the same in all features, while the means of features differ.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
 
-#: Record of one end of a feature. `value` is the number at the end, `n` the number of its
-#: occurrences, `nearest` the next value inwards and `mean` the mean of all other values. `n_near`
-#: is the number of values next to the limit of a type (`LIMIT`), or of those at the end of a scale
-#: (`ABOVE_SCALE`); it is 1 for zeros that are far from all other values (`ZEROS`), and for a
+#: Record of one end of a feature. `value` is the number at the end, and `n` how often it occurs.
+#: `nearest` is the next value inwards, and `mean` the mean of all other values. `n_near` is the
+#: number of values next to the limit of a type (`LIMIT`), or at the end of a scale
+#: (`ABOVE_SCALE`). It is 1 for zeros that are far from all other values (`ZEROS`), and for a
 #: negative number that most samples have (`NEGATIVE`).
 ENDS = np.dtype(
     [
@@ -44,10 +44,11 @@ ENDS = np.dtype(
 #: all others; the limit of a type; a positive code for missing values near other values, or a far
 #: number that occurs once; the number above a short scale (`dhsic.sources.scale_codes`).
 NONE, MIXED, NEGATIVE, ZEROS, FAR, LIMIT, CODE, ABOVE_SCALE = range(8)
-#: Numbers of samples that settle most features, and that settle most others; and minimum number of
-#: occurrences of a code in a feature.
+#: Number of first samples that show, for most features, that there is no code; larger number of
+#: samples for the other features; and minimum number of occurrences of a code in a feature.
 QUICK, SAMPLE, REPEATED = 16, 128, 2
-#: Limits of types; other limits are far from all values. And share of a limit that is next to it.
+#: Limits of types (other limits are far from all values). And width of the range of numbers that
+#: count as next to a limit, as a share of the limit.
 LIMITS, NEXT = (127.0, 255.0, 32767.0, 65535.0, -128.0, -32768.0), 1 / 128
 #: Integer features up to this value are dosages or presence.
 MOST_COPIES = 2
@@ -58,8 +59,8 @@ LEVELS, FEW_TIMES = 10, 5
 #: Zeros are far from values with a mean of `DEVIATIONS` standard deviations, if the smallest value
 #: is half a deviation from 0.
 DEVIATIONS, CLOSEST = 3.0, 0.5
-#: One in `MANY` features has a code, but at least `FEWEST`. Of the features with a limit of a type,
-#: one in `MANY` may lack it.
+#: A code must occur in one of `MANY` features, and at least in `FEWEST`. The limit of a type may be
+#: absent in one of `MANY` features.
 MANY, FEWEST = 10, 3
 #: Rank correlation of the number of codes with the mean of other values, below which codes are
 #: values; and rounding of counts. Logarithms of counts plus a constant are negative where the count
@@ -77,9 +78,9 @@ FLOOR, FEWEST_FLOORS = 0.5, 8
 
 
 class SharedCode(NamedTuple):
-    """Code for missing values, and positions of the features that have it, (k,).
+    """Code for missing values that many features share, and the positions (k,) of the features.
 
-    If the code `is_certain`, the data are refused; otherwise there is a warning.
+    If `is_certain` is True, the code causes an error, otherwise a warning.
     """
 
     value: float
@@ -91,10 +92,10 @@ class SharedCode(NamedTuple):
 def ends_in(
     raw: Array, mask: Mask | None, most: Array, least: Array, codes: tuple[int, ...]
 ) -> Array:
-    """Return the records `ENDS` (c,) of features with stored values (c, m).
+    """Record an extreme value of each feature: stored values (c, m), records of `ENDS` (c,).
 
     `most` and `least` (c,) are the extremes of the features. `codes` are positive numbers that are
-    used as codes for missing values.
+    common codes for missing values.
     """
     ends = np.zeros(len(raw), ENDS)
     are_dosages = (raw.dtype.kind != "f") & (least >= 0) & (most <= MOST_COPIES)
@@ -119,18 +120,18 @@ def ends_in(
 
 
 def _of(numbers: Sequence[float], end: Array, at: Index, ends: Array) -> Index:
-    """Return the features among `at` without a record whose `end` is one of `numbers`."""
+    """Select the features among `at` that have an `end` in `numbers` but no record yet."""
     at = at[(np.abs(end[at] / 1.0) >= min(map(abs, numbers))) & (ends["kind"][at] <= MIXED)]
     return np.asarray(at[np.isin(end[at], numbers)])
 
 
 def _rows(values: Array, at: Index) -> Array:
-    """Return the rows `at` (ascending) of `values`, without a copy if these are all."""
+    """Return the rows `at` (ascending) of `values`; if these are all rows, do not copy them."""
     return values if at.size == len(values) else values[at]
 
 
 def _n_present(raw: Array, mask: Mask | None, at: Index) -> Index:
-    """Return, for each of the features `at`, the number of values that are not missing."""
+    """Count the non-missing values of each of the features `at`."""
     n = np.full(at.size, raw.shape[1])
     return n if mask is None else n - mask[at].sum(axis=1)
 
@@ -138,7 +139,7 @@ def _n_present(raw: Array, mask: Mask | None, at: Index) -> Index:
 def _record_negative(
     raw: Array, mask: Mask | None, at: Index, most: Array, least: Array, ends: Array
 ) -> None:
-    """Record whether the features `at` have several negative numbers, or one, with its count."""
+    """Record, for features `at` with negative values, whether these are all the same number."""
     ends["kind"][at] = MIXED
     for n in (QUICK, SAMPLE, raw.shape[1]):
         values = _rows(raw[:, :n], at)
@@ -175,9 +176,10 @@ def _record_far(
     *,
     is_upper: bool,
 ) -> None:
-    """Record numbers at one end of the features `at` that are repeated and far from all others.
+    """Record the features among `at` with a repeated number at one end, far from other values.
 
-    `extremes` are the numbers at this end and at the other end, (c,) each.
+    `extremes` are the numbers at this end and at the other end, (c,) each. `is_upper` means that
+    this end is the maximum.
     """
     end, other = extremes
     middle = end / 2 + other / 2
@@ -208,10 +210,11 @@ def _record_far(
 
 
 def _are_far(others: Float, end: Float, nearest: Float) -> Mask:
-    """Mask (c,) of features whose `end` (c,) is farther from `others` (c, m) than these are apart.
+    """Mask (c,) of the features with an end (c,) that is far from the other values (c, m).
 
-    Features with few distinct values must in addition have values that are near each other, unlike
-    doses of 0, 1, 10 and 100. `nearest` (c,) are the other values closest to the end.
+    The distance must exceed the range of the other values. If a feature has few distinct values,
+    these must in addition be near each other, unlike doses of 0, 1, 10 and 100. `nearest` (c,)
+    are the values closest to the end.
     """
     if not others.size:
         return np.zeros(len(others), dtype=bool)
@@ -224,7 +227,7 @@ def _are_far(others: Float, end: Float, nearest: Float) -> Mask:
 
 
 def _record_limits(raw: Array, mask: Mask | None, at: Index, end: Array, ends: Array) -> None:
-    """Record the features among `at` whose `end` (c,) is the limit of an integer type."""
+    """Record the features among `at` with an `end` (c,) that is the limit of an integer type."""
     if raw.dtype.kind == "f" and at.size:
         some = raw[at, :SAMPLE]
         at = at[((some == np.floor(some)) | np.isnan(some)).all(axis=1)]
@@ -247,9 +250,10 @@ def _record_limits(raw: Array, mask: Mask | None, at: Index, end: Array, ends: A
 
 
 def _nearest(rows: Array, mask: Mask | None, end: float) -> tuple[Float, Mask]:
-    """Return the values (k,) next to a limit, and the mask (k,) of those that are far from it.
+    """Return the value of each row closest to a limit, (k,), and whether it is far from it, (k,).
 
-    Far is more than twice the unit of the feature, the greatest common divisor of its steps.
+    A distance is far if it exceeds twice the unit of the feature. The unit is the greatest common
+    divisor of the differences between values.
     """
     sign = 1.0 if end > 0 else -1.0
     excluded = rows == end if mask is None else mask | (rows == end)
@@ -261,7 +265,7 @@ def _nearest(rows: Array, mask: Mask | None, end: float) -> tuple[Float, Mask]:
 
 
 def _record_zeros(raw: Array, mask: Mask | None, at: Index, ends: Array) -> None:
-    """Record that the least value of features `at` is 0, and whether it is far from all others."""
+    """Record the features `at`, which have minimum 0, and whether 0 is far from other values."""
     ends["kind"][at], step = ZEROS, max(1, raw.shape[1] // SAMPLE)
     for samples in (slice(QUICK), slice(None, None, step)):
         values = _rows(raw[:, samples], at).astype(np.float64)
@@ -289,7 +293,9 @@ def _record_zeros(raw: Array, mask: Mask | None, at: Index, ends: Array) -> None
 
 
 def shared_code(ends: Array, m: int) -> SharedCode | None:
-    """Return the number that means missing in many features of m samples, or None.
+    """Find a number that means a missing value in many features; None if there is none.
+
+    Features have m samples.
 
     Parameters
     ----------
@@ -304,13 +310,13 @@ def shared_code(ends: Array, m: int) -> SharedCode | None:
 
 
 def features_with(ends: Array, codes: Sequence[float]) -> Index:
-    """Return the features whose recorded end is one of `codes`, near or far from other values."""
+    """Return the features with a recorded end in `codes`, whether near other values or far."""
     is_number = ~np.isin(ends["kind"], (NONE, MIXED, ZEROS, ABOVE_SCALE))
     return np.flatnonzero(is_number & np.isin(ends["value"], codes))
 
 
 def _most_frequent(ends: Array, kind: int) -> tuple[float, Index]:
-    """Return the most frequent end of features with records of a kind, and these features."""
+    """Return the most frequent end among records of a kind, and the features with this end."""
     at = np.flatnonzero(ends["kind"] == kind)
     if not at.size:
         return 0.0, at
@@ -336,7 +342,7 @@ def _only_negative(ends: Array, _: int) -> SharedCode | None:
 def _are_log_counts(least: float, nearest: Float) -> bool:
     """Whether nearly all values (k,) are logarithms of a count plus a constant.
 
-    `least` is the logarithm of the constant, the value of a count of 0.
+    `least` is the logarithm of the constant, and thus the value for a count of 0.
 
     >>> _are_log_counts(-1.0, np.log2(np.array([1.5, 1.5, 2.5])))
     True
@@ -348,10 +354,10 @@ def _are_log_counts(least: float, nearest: Float) -> bool:
 
 
 def log_counts(least: float | Float, nearest: Float) -> Mask:
-    """Mask (3, k) of values that are logarithms, to base 2, e or 10, of a count plus a constant.
+    """Mask (3, k) of values that are logarithms of a count plus a constant.
 
-    `least` is the logarithm of the constant. The mask is False for whole numbers, which are more
-    likely values.
+    The rows are for base 2, e and 10. `least` is the logarithm of the constant. The mask is False
+    for whole numbers, because they are rarely logarithms.
     """
     bases = np.array([2.0, np.e, 10.0])[:, None]
     counts = bases ** np.minimum(nearest, 30.0) - bases ** np.minimum(least, 30.0)
@@ -396,9 +402,10 @@ def _rank_correlation(x: Array, y: Array) -> float:
 
 
 def are_one_count(ends: Array, at: Index) -> bool:
-    """Whether features `at` are log-transformed counts, by their smallest values above 0.
+    """Whether the features `at` are log-transformed counts, judging by their smallest values.
 
-    These are the value of a count of 1, and therefore differ less between features than the means.
+    The smallest value above 0 is then the logarithm for a count of 1. It varies less between
+    features than the mean does.
     """
     if at.size < FEWEST_FLOORS:
         return False

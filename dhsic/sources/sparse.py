@@ -1,8 +1,8 @@
 """Sparse matrices, stored by columns and converted to dense blocks of features.
 
-A block equals the columns of ``X.toarray()``, bit for bit, whatever the explicit zeros and the
-order of indices; repeated entries are summed. Matrices stored by rows are converted once, in
-memory, or refused with advice if there is not enough memory.
+A block is bitwise equal to the columns of ``X.toarray()``, for any explicit zeros and any order of
+indices. Repeated entries are summed. Matrices stored by rows are converted once, in memory. If
+memory is not sufficient, an error says how to convert the matrix.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ class SparseSource(AbstractStored):
 def dense_columns(
     data: Array, samples: Index, edges: Index, m: int, rows: Index | None = None
 ) -> Array:
-    """Return the dense values of c features, (c, m), or (c, n) for n `rows`, from sparse entries.
+    """Convert sparse entries of c features to dense values, (c, m), or (c, n) for n `rows`.
 
-    The entries are in the order of features.
+    The entries must be in the order of features.
 
     Parameters
     ----------
     data, samples : (n,) arrays
         Value and sample of each entry; repeated entries are summed.
     edges : (c + 1,) array
-        Positions at which the entries of each feature begin, and the end of the last.
+        Position of the first entry of each feature, and the total number of entries.
     m : int
         Number of samples.
     rows : array, optional
-        Samples to return, in this order; all by default. If they are in ascending order, memory is
-        used only for these samples.
+        Samples to return, in this order; all by default. Ascending samples need less memory,
+        because only their entries become dense.
     """
     c, place = len(edges) - 1, places_of(rows, m)
     if rows is not None and place is not None:
@@ -86,7 +86,10 @@ def dense_columns(
 
 
 def places_of(rows: Index | None, m: int) -> Index | None:
-    """Position in `rows` of each of m samples, (m,), -1 if absent; None unless `rows` ascend."""
+    """Return the position of each of m samples in `rows`, (m,); -1 for other samples.
+
+    The result is None if `rows` is None or not in ascending order.
+    """
     if rows is None or not (np.diff(rows) > 0).all():
         return None
     place = np.full(m, -1, dtype=np.int64)
@@ -100,7 +103,7 @@ def is_sparse(X: Any) -> bool:
 
 
 def open_sparse(X: Any, options: OpenOptions) -> SparseSource:
-    """Open a sparse scipy matrix, samples first unless the options say otherwise."""
+    """Open a sparse SciPy matrix; its rows are samples unless the options say otherwise."""
     refuse_variable(options.variable, X)
     check_matrix(X.shape, "X")
     axis = options.feature_axis(X.shape, None, "X", convention=1)
@@ -108,7 +111,7 @@ def open_sparse(X: Any, options: OpenOptions) -> SparseSource:
 
 
 def by_columns(X: Any, what: str = "X") -> Any:
-    """Convert a sparse scipy matrix to CSC (by columns), unless it is already stored so.
+    """Convert a sparse SciPy matrix to CSC format, unless it is already in CSC format.
 
     Raises
     ------
@@ -141,7 +144,7 @@ def turned(columns: Any, feature_axis: int) -> Any:
 
 
 def _widest(X: Any) -> int:
-    """Return the number of bytes of an index of a sparse matrix."""
+    """Return the number of bytes per index of a sparse matrix."""
     indices = (getattr(X, name, None) for name in ("indices", "col"))
     return max(int(part.dtype.itemsize) for part in indices if part is not None)
 
@@ -149,8 +152,8 @@ def _widest(X: Any) -> int:
 def _columns_of(X: Any) -> Any:
     """Convert a COO matrix to CSC by a stable sort of its entries.
 
-    Repeated entries are then summed in their original order. The conversion of SciPy uses a sort
-    that is not stable.
+    Repeated entries are then summed in their original order. SciPy's own conversion does not
+    preserve this order.
     """
     order = np.argsort(X.col, kind="stable")
     indptr = np.append(0, np.cumsum(np.bincount(X.col, minlength=X.shape[1])))
@@ -158,7 +161,7 @@ def _columns_of(X: Any) -> Any:
 
 
 def _check_indices(X: Any, what: str) -> None:
-    """Refuse indices beyond the shape of the matrix, which SciPy would not check."""
+    """Raise DataError for indices beyond the shape of the matrix; SciPy does not check them."""
     try:
         X.check_format(full_check=True)
     except ValueError as error:
@@ -169,7 +172,7 @@ def _check_indices(X: Any, what: str) -> None:
 
 
 def check_room(n_bytes: int, what: str, remedy: str) -> None:
-    """Refuse an operation that needs more memory than is available."""
+    """Raise MemoryBudgetError if an operation needs more memory than is available."""
     available = available_bytes()
     if n_bytes > available:
         raise MemoryBudgetError(
@@ -182,8 +185,8 @@ def loaded(parts: tuple[Any, ...], shape: tuple[int, ...], kind: str, where: str
     """Read a stored sparse matrix into memory, in CSC format.
 
     `kind` is the stored format (CSR or CSC), and `where` the name of the matrix in messages. Each
-    of the `parts` (data, indices, indptr) is a pair: its number of bytes, and a function that reads
-    it.
+    of the `parts` (data, indices, indptr) is a pair of the array's number of bytes and a function
+    that reads the array.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 If a matrix is stored by features (CSC of AnnData), only the entries of a block are read. If it is
 stored by samples (CSR), the entries of a feature are spread over the file. Every process that reads
 such a matrix first sorts the entries into groups of features, a few rows at a time, in an unnamed
-temporary file. The values equal those of the whole matrix in memory, bit for bit.
+temporary file. The values are bitwise equal to the values that are read into memory as a whole.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ GROUP = 32
 
 
 def stays_stored(sizes: Iterable[tuple[int, int]]) -> bool:
-    """Whether a sparse matrix is read by blocks, because it is large and its chunks are small.
+    """Whether to read a sparse matrix by blocks, because it is large and its chunks are small.
 
-    `sizes` has, for each array, its number of bytes and that of one of its chunks (0 without
-    chunks).
+    `sizes` contains, for each array, its number of bytes and the number of bytes per chunk (0 for
+    arrays without chunks).
     """
     array_bytes, chunks = zip(*sizes, strict=True)
     return bool(sum(array_bytes) > HELD_BYTES and max(chunks) <= CHUNK_BYTES)
@@ -56,11 +56,11 @@ class AbstractParts(ABC):
 
     @abstractmethod
     def read(self, name: str, at: slice = slice(None)) -> Array:
-        """Read the array `name`, or the slice `at` of this array."""
+        """Read the array `name` (data, indices or indptr), or the slice `at` of it."""
 
 
 class StoredSparse(AbstractStored):
-    """Source of a sparse matrix (m, d) in a file or store, read by blocks."""
+    """Source of a sparse matrix (m, d) in a file or store, which is read block by block."""
 
     layout = "sparse"
 
@@ -85,13 +85,13 @@ class StoredSparse(AbstractStored):
         _ = self._indptr  # raises an error now if damaged
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle, without arrays that every process reads or sorts itself."""
+        """Return the state to pickle; every process reads and sorts the entries itself."""
         state = {name: value for name, value in self.__dict__.items() if name != "_indptr"}
         return {**state, "_sorted": None}
 
     @cached_property
     def _indptr(self) -> Index:
-        """Positions at which the entries of each feature (CSC) or sample (CSR) begin."""
+        """Position of the first entry of each feature (CSC) or sample (CSR)."""
         n = self.n_features if self._by_features else self.n_samples
         return _checked_indptr(self._parts, n)
 
@@ -113,7 +113,7 @@ class StoredSparse(AbstractStored):
         return dense_columns(data, samples, edges - edges[0], self.n_samples, rows)
 
     def _entries(self) -> SortedEntries:
-        """Return the sorted entries, which all copies of the source in this process share."""
+        """Return the sorted entries; all copies of the source in this process share them."""
         with _SORTING:
             if self._sorted is None:
                 self._sorted = _SORTED.get(self._token)
@@ -144,8 +144,8 @@ class SortedEntries:
     """Entries of a matrix stored by samples, sorted into groups of features, in a temporary file.
 
     The file has no name and is deleted when the process ends. Sorting proceeds in steps. Each step
-    appends its entries, one group after the other, with ascending samples in each group. `_bounds`
-    (steps, groups + 1) contains the positions at which groups begin.
+    appends its entries group by group, with ascending samples in each group. `_bounds`
+    (steps, groups + 1) contains the position of the first entry of each group in each step.
     """
 
     def __init__(self, parts: AbstractParts, indptr: Index, n_features: int, dtype: Any) -> None:
@@ -178,7 +178,10 @@ class SortedEntries:
     def _sorted(
         self, parts: AbstractParts, indptr: Index, at: slice, d: int
     ) -> tuple[Array, Index]:
-        """Return the entries at `at`, sorted by group, and the group of each before sorting."""
+        """Read the entries in the slice `at`, and sort them by group.
+
+        Returns the sorted entries, and the group of each entry in the original order.
+        """
         features, values = parts.read("indices", at), parts.read("data", at)
         _check_indices(features, d, self._where)
         first = int(np.searchsorted(indptr, at.start, side="right")) - 1
@@ -206,7 +209,7 @@ class SortedEntries:
             return self._file.read(n_bytes)
 
     def of_group(self, group: int) -> Iterator[Array]:
-        """Yield the entries of a group of features, in the order of steps and so of samples."""
+        """Yield the entries of a group of features, one array per step, by ascending sample."""
         size = self._kind.itemsize
         for start, stop in self._bounds[:, group : group + 2].tolist():
             n_bytes = (stop - start) * size
@@ -225,7 +228,13 @@ _SORTING = threading.Lock()
 
 
 def _checked_indptr(parts: AbstractParts, n: int) -> Index:
-    """Read indptr, where n rows or columns begin, (n + 1,) int64; DataError if it is invalid."""
+    """Read and check indptr, (n + 1,) int64: the first entry of each of n rows or columns.
+
+    Raises
+    ------
+    DataError
+        The array is invalid.
+    """
     indptr = parts.read("indptr").astype(np.int64)
     if len(indptr) != n + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
         raise DataError(

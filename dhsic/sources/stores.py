@@ -1,9 +1,9 @@
-"""Zarr stores that check everything they read: regular, existing files of bounded size.
+"""Zarr stores that only read regular files of limited size, and that report absent chunks.
 
 A path in a store may be a pipe, which blocks for ever, a device, which never ends, or a file that
-decompresses to a thousand times its size. Everything in a folder or a zip file is therefore checked
-before it is read. Chunks are read through a store in which an absent chunk, of an array or of a
-shard, is an error rather than a fill value.
+decompresses to a thousand times its size. All files in a folder or a zip file are therefore checked
+before they are read. An absent chunk of an array or of a shard raises an error. Zarr alone would
+replace it by the fill value.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def file_bytes(path: Path) -> int | None:
     Raises
     ------
     DataError
-        The path is not a regular file; reading it might never begin or never end.
+        The path is not a regular file. To read it might block or never end.
     """
     try:
         info = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         if path.is_symlink():
             raise DataError(
-                f"{path} is a link to nothing. Restore its target, or copy the store with links "
+                f"{path} is a broken link. Restore its target, or copy the store with links "
                 "followed (cp -rL)."
             ) from None
         return None
@@ -80,7 +80,7 @@ def file_bytes(path: Path) -> int | None:
         if error.errno != errno.ELOOP:
             raise
         raise DataError(
-            f"{path} is, or is inside, a link that leads back to itself. Copy the store again."
+            f"{path} is a circular link, or is inside one. Copy the store again."
         ) from error
     if not stat.S_ISREG(info.st_mode):
         kind = KINDS.get(stat.S_IFMT(info.st_mode), "not a regular file")
@@ -109,14 +109,14 @@ class FolderStore(LocalStore):
         *,
         limit: int | None = None,
     ) -> Buffer | None:
-        """Read a file of at most `limit` bytes; DataError if it is larger, or not regular."""
+        """Read a file; raise DataError if it exceeds `limit` bytes or is not a regular file."""
         size = await asyncio.to_thread(file_bytes, self.root / key)
         _check_size(key, size, limit, self.root)
         return None if size is None else await super().get(key, prototype, byte_range)
 
 
 class ArchiveStore(ZipStore):
-    """Store in a zip file, which never decompresses a file beyond its stated size."""
+    """Store in a zip file; decompression stops at the size that the zip file states."""
 
     async def get(
         self,
@@ -126,7 +126,7 @@ class ArchiveStore(ZipStore):
         *,
         limit: int | None = None,
     ) -> Buffer | None:
-        """Read a file of at most `limit` bytes; an error if it is larger or damaged."""
+        """Read a file; raise an error if it exceeds `limit` bytes or is damaged."""
         await self._ensure_open()
         info = self._zf.NameToInfo.get(key)
         if info is None:
@@ -157,7 +157,7 @@ class ArchiveStore(ZipStore):
 
 
 class BucketStore(ObjectStore[Any]):
-    """Store of the objects below a URL; after pickling, each process opens its own connection."""
+    """Store of the objects below a URL; each process that unpickles it opens a connection."""
 
     def __init__(self, url: str, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder_of(url, options), read_only=True)
@@ -172,7 +172,7 @@ class BucketStore(ObjectStore[Any]):
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """Read an object; StoreError if the store does not answer or refuses access."""
+        """Read an object; raise StoreError if the store does not answer or refuses access."""
         try:
             buffer = await super().get(key, prototype, byte_range)
         except load_obstore().exceptions.BaseError as error:
@@ -182,7 +182,7 @@ class BucketStore(ObjectStore[Any]):
 
 
 def _span(byte_range: ByteRequest | None, size: int) -> RangeByteRequest:
-    """Return a byte range with an explicit end, without which zip would decompress everything."""
+    """Return a byte range with an explicit end; otherwise zip would decompress the whole file."""
     if isinstance(byte_range, RangeByteRequest):
         return RangeByteRequest(byte_range.start, min(byte_range.end, size))
     if isinstance(byte_range, OffsetByteRequest):
@@ -193,7 +193,7 @@ def _span(byte_range: ByteRequest | None, size: int) -> RangeByteRequest:
 
 
 def portable(store: Store) -> Store:
-    """Return a store that workers can open, because its local path is absolute."""
+    """Return the store with an absolute local path, so that workers can open it."""
     if isinstance(store, FolderStore) and type(store) is not FolderStore:
         return store  # which says itself how it is opened elsewhere
     if isinstance(store, LocalStore):
@@ -229,15 +229,16 @@ def metadata_of(path: object) -> Iterator[None]:
 
 
 class StoreFailedError(Exception):
-    """Error of the store itself (network, permissions), not of its content."""
+    """Error of the store itself, such as the network or permissions, not of its content."""
 
 
 class WatchedStore(WrapperStore[Store]):
-    """Store of the chunks of one array, in which absent chunks are errors.
+    """Store of the chunks of one array that raises an error for absent chunks.
 
     `label` is the name of the array in messages, and `limit` the maximum number of bytes of a
-    stored chunk or shard. `missing_chunks` says whether absent chunks are errors, or are left to
-    Zarr, which replaces them by fill values; `holes` says the same for inner chunks of a shard.
+    stored chunk or shard. If `missing_chunks` is "error", absent chunks raise an error; if it is
+    "fill", Zarr replaces them by fill values. `holes` has the same meaning for the inner chunks of
+    a shard.
     """
 
     def __init__(
@@ -258,7 +259,7 @@ class WatchedStore(WrapperStore[Store]):
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """Read a chunk, or part of one; DataError if it is absent."""
+        """Read a chunk, or part of one; raise DataError if it is absent."""
         chunk = key.removeprefix(self._prefix)
         value = await self._within(key, chunk, prototype, byte_range)
         if value is None:
@@ -275,7 +276,7 @@ class WatchedStore(WrapperStore[Store]):
     async def _within(
         self, key: str, chunk: str, prototype: BufferPrototype, part: ByteRequest | None
     ) -> Buffer | None:
-        """Read a chunk, or part of one, within the size limit; None if it is absent."""
+        """Read a chunk, or part of one; return None if absent, raise an error if too large."""
         store, limit = self._store, self._limit
         if isinstance(part, RangeByteRequest) and part.end - part.start > limit:
             raise damaged(chunk, self._label, "its index points beyond its end")
@@ -291,10 +292,11 @@ class WatchedStore(WrapperStore[Store]):
             raise StoreFailedError(key) from error
 
     def _first_hole(self, chunk: str, value: Buffer, part: ByteRequest | None) -> str | None:
-        """Return the position ("0/1") of the first inner chunk absent from a shard, or None.
+        """Return the position, such as "0/1", of the first absent inner chunk of a shard, or None.
 
-        The index of a shard (offset and length, uint64 each, of every inner chunk) is checked when
-        zarr reads it: zarr reads either whole shards, or the index first.
+        The index of a shard contains offset and length (uint64) of every inner chunk. It is checked
+        when zarr reads it, in a whole shard or before parts of the shard. For other reads the
+        result is None.
         """
         codec, grid = self._metadata.codecs[0], self._metadata.chunk_grid.chunk_shape
         counts = tuple(s // c for s, c in zip(grid, codec.chunk_shape, strict=True))
@@ -323,7 +325,7 @@ class WatchedStore(WrapperStore[Store]):
 
 
 def _has_index(metadata: Any) -> bool:
-    """Whether an array is sharded, and its index can be read here (little-endian bytes)."""
+    """Whether an array has shards with an index that can be checked (little-endian bytes)."""
     codec: Any = metadata.codecs[0] if metadata.zarr_format == 3 else None
     if not isinstance(codec, ShardingCodec):
         return False
@@ -339,11 +341,11 @@ def guarded(
     missing_chunks: MissingChunks = "error",
     holes: MissingChunks | None = None,
 ) -> zarr.Array[Any]:
-    """Return the array with a store that checks its chunks, and with only allowed, bounded codecs.
+    """Return the array with a store that checks its chunks; refuse codecs that are not allowed.
 
-    All code that decodes chunks of a store uses this function. `holes` says how inner chunks absent
-    from a shard are treated; by default, like `missing_chunks`. It is "fill" for programs that
-    write whole shards, because they omit inner chunks only on purpose.
+    All code that decodes chunks of a store uses this function. `holes` is the treatment of absent
+    inner chunks of a shard, by default the value of `missing_chunks`. It should be "fill" for
+    programs that write whole shards, because they omit inner chunks only on purpose.
     """
     metadata, n_bytes = bounded(array.metadata, label)
     limit = STORED_TWICE * n_bytes + STORED_BYTES
@@ -352,7 +354,7 @@ def guarded(
 
 
 def damaged(chunk: str, label: str, why: object) -> DataError:
-    """Return the error for a chunk that exists, but cannot be decoded."""
+    """Return the error for a chunk that exists but cannot be decoded."""
     return DataError(
         f"Chunk {chunk!r} of {label} cannot be decoded ({why}). It is damaged: write it again, "
         "or restore it."

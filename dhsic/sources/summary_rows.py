@@ -1,8 +1,8 @@
-"""Summary rows at the end of a table (totals, means), recognised by their values.
+"""Detection of summary rows, such as totals and means, at the end of a table.
 
 A row of totals or means is not a sample. Its name may be in any language, so it is recognised by
-its values: in nearly all informative features, they equal the same statistic of the rows above, up
-to rounding. A feature is informative if a sample would hardly have this value by chance.
+its values: in nearly all informative features they equal a statistic of the rows above, such as the
+mean, up to rounding. A feature is informative if a sample would hardly have this value by chance.
 `DataFrame.describe` writes eight such rows.
 """
 
@@ -62,7 +62,7 @@ Values = Callable[[tuple[slice, Index]], Array]
 
 @np.errstate(over="ignore", invalid="ignore")  # infinities are refused later
 def summary_rows(values: Values, shape: tuple[int, int]) -> list[str]:
-    """Return the names of the statistics in the summary rows at the end of a table, one per row.
+    """Detect summary rows at the end of a table; return the name of the statistic in each.
 
     The list is empty if the last row is not a summary row.
 
@@ -71,7 +71,7 @@ def summary_rows(values: Values, shape: tuple[int, int]) -> list[str]:
     values : callable
         Function that returns the values (m, c) of the table at some rows and columns.
     shape : tuple of int
-        Number of samples m, and of features d.
+        Number of rows m, and number of features d.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def summary_rows(values: Values, shape: tuple[int, int]) -> list[str]:
 def refuse_summary(
     where: str, names: Sequence[Any] | Array, statistics: list[str], remedy: str
 ) -> NoReturn:
-    """Raise InputError, because the last rows of a table are statistics of the others.
+    """Raise InputError for a table whose last rows are statistics of the other rows.
 
     Parameters
     ----------
@@ -119,13 +119,13 @@ def refuse_summary(
     statistic_names = abbreviate(dict.fromkeys(statistics), 3)
     raise InputError(
         f"{where} ends with {last}, which summarises the samples and is not a sample: its values "
-        f"are the {statistic_names} of the values of the others. {remedy}"
+        f"are the {statistic_names} of the other rows. {remedy}"
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Values of some features in all rows above the summary rows, and their statistics."""
+    """Values of c features in the n rows above the summary rows, and their statistics."""
 
     X: Float  # (n, c)
 
@@ -136,12 +136,12 @@ class _Rows:
 
     @cached_property
     def n(self) -> Float:
-        """Number of values of each feature, (c,)."""
+        """Number of non-missing values of each feature, (c,)."""
         return np.asarray((~np.isnan(self.X)).sum(axis=0), dtype=np.float64)
 
     @cached_property
     def statistics(self) -> dict[str, Float]:
-        """Statistics of each feature, (c,) each, by their names in messages."""
+        """Statistics of each feature by name: sum, mean, quantiles and so on, (c,) each."""
         n, values = np.maximum(self.n, 1), np.nan_to_num(self.X)
         total = values.sum(axis=0)
         squares = (np.where(np.isnan(self.X), 0, values - total / n) ** 2).sum(axis=0)
@@ -164,14 +164,15 @@ class _Rows:
 
     @cached_property
     def unit(self) -> float:
-        """Unit of the last decimal of the values, such as 0.01."""
+        """Unit of the last decimal of the values, such as 0.01 for 1.25."""
         return _unit(self.X)
 
     @cached_property
     def deviation(self) -> Float:
-        """Standard deviation of each feature, robust to heavy tails, (c,); 0 without values.
+        """Robust standard deviation of each feature, (c,); 0 for features without values.
 
-        It is the smaller of two estimates: from all values, and from the interquartile range.
+        It is the smaller of the usual standard deviation and the estimate from the interquartile
+        range.
         """
         quartile_range = self.statistics["upper quartile"] - self.statistics["lower quartile"]
         deviation: Float = np.minimum(
@@ -185,7 +186,7 @@ class _Rows:
         return np.asarray((np.diff(self.ascending, axis=0) > 0).sum(axis=0) >= DISTINCT * self.n)
 
     def statistic_of(self, row: Float) -> str:
-        """Return the name of the statistic that equals a row (c,) below; "" for a sample."""
+        """Return the name of the statistic that a further row (c,) contains; "" for a sample."""
         is_compared = np.isfinite(row) & (self.deviation > 0)
         if is_compared.sum() < FEWEST_FEATURES:
             return ""
@@ -194,10 +195,10 @@ class _Rows:
         return next(names, "")
 
     def _equals(self, name: str, row: Float, is_compared: Mask, unit: float) -> bool:
-        """Whether a row (c,) equals a statistic in nearly all informative features.
+        """Whether a row (c,) equals the statistic `name` in nearly all informative features.
 
         Values may differ by rounding. `is_compared` (c,) is the mask of the features that vary and
-        have a value in the row; `unit` is the unit of the last decimal of the row.
+        have a value in the row. `unit` is the unit of the last decimal of the row.
         """
         expected = self.statistics[name]
         root = np.sqrt(np.maximum(self.n, 1))
@@ -219,7 +220,7 @@ class _Rows:
 
 
 def _unit(values: Float) -> float:
-    """Largest power of 10, at most 1, of which all numbers are multiples: unit of the last decimal.
+    """Return the unit of the last decimal: the largest power of 10, up to 1, that divides all.
 
     >>> _unit(np.array([1.25, 3.0])), _unit(np.array([150.0, 12]))
     (0.01, 1.0)

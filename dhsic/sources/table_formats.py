@@ -1,8 +1,8 @@
 """Published formats of text tables, recognised by their column names.
 
 PLINK writes dosages as ``.raw`` (one row per sample) and ``.traw`` (one row per variant). GCT, GEO
-series and featureCounts have one row per gene. The format determines which axis is the samples,
-and which columns are neither names nor values.
+series and featureCounts have one row per gene. The format determines the axis of the samples, and
+the columns that contain neither names nor values.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _ALLELE_AT_END = re.compile(r".+_(\w+|<.+>|\*)(\(/.*\))?")
 
 @dataclass(frozen=True)
 class TableFormat:
-    """Format of a table with one row per feature, and the meaning of its first columns.
+    """Format of a table with one row per feature, in particular of its first columns.
 
     Attributes
     ----------
     name : str
         Name of the format, for messages.
     names : str
-        Column with the names of features.
+        Column with the names of the features.
     about : tuple of str
         Columns with annotations of the features, which are not samples.
     coords : mapping
-        Names of the feature coordinates that columns become, by column.
+        For each column that becomes a coordinate of the features, the name of the coordinate.
     n_rows_apart : int
-        Number of rows above the features that describe samples.
+        Number of rows, above the features, that describe samples.
     """
 
     name: str
@@ -67,7 +67,7 @@ class TableFormat:
 
 
 def format_of(text: Delimited) -> TableFormat | None:
-    """Recognise the format of a table with one row per feature; None for other tables."""
+    """Recognise a published format with one row per feature; None for other tables."""
     names, top = text.names, text.top
     if not names:
         return None
@@ -87,10 +87,10 @@ def format_of(text: Delimited) -> TableFormat | None:
 
 
 def phenotypes_of_plink(names: Sequence[str]) -> list[str]:
-    """Return the columns of a PLINK .raw table with sex and phenotype.
+    """Return the columns with sex and phenotype in a PLINK .raw table; [] for other tables.
 
-    They are recognised only if the table begins with IID and parents or a phenotype, perhaps after
-    the index that another program wrote.
+    A .raw table begins with IID, followed by parents or a phenotype. Another program may have added
+    an index before IID.
 
     >>> phenotypes_of_plink(["FID", "IID", "PAT", "MAT", "SEX", "PHENOTYPE", "rs1_A"])
     ['SEX', 'PHENOTYPE']
@@ -117,12 +117,12 @@ def heterozygotes_in(names: Sequence[str]) -> list[str]:
 
 
 def counts_alleles(names: Sequence[str]) -> bool:
-    """Whether the names of all variants in a .raw table end in the counted allele."""
+    """Whether all variant names end in the counted allele, as in a .raw table."""
     return all(map(_ALLELE_AT_END.fullmatch, names))
 
 
 def variants_of_traw(path: str, held: Mapping[str, Array]) -> Variants:
-    """Return the variants of a .traw table, given its columns by name.
+    """Create the variants of a .traw table from its columns, which are given by name.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def variants_of_traw(path: str, held: Mapping[str, Array]) -> Variants:
 
 
 def samples_of_traw(names: Array) -> Array:
-    """Return the sample names FID_IID of a .traw table, or IID if all families are "0"."""
+    """Return the sample names of a .traw table: FID_IID, or IID if all FIDs are "0"."""
     if all(name.startswith("0_") for name in names):
         return np.array([name[2:] for name in names], dtype=object)
     return names

@@ -1,8 +1,8 @@
-"""Roles of the columns of tables: names of rows, features, and other columns.
+"""Classification of the columns of tables as row names, features, or other columns.
 
-Columns that are not features (labels, covariates) are recognised by their names, and so are id
-columns and the additional columns of published formats. Text tables are read by
-`dhsic.sources.text_tables`, Parquet by `dhsic.sources.parquet`.
+Labels, covariates, id columns and the additional columns of published formats are not features;
+they are recognised by their names. `dhsic.sources.text_tables` reads text tables, and
+`dhsic.sources.parquet` reads Parquet.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dhsic.sources.table_formats import TableFormat, phenotypes_of_plink
 
 
 def refuse_parts(path: str, options: OpenOptions) -> None:
-    """Refuse the option `variable` for a file with a single matrix."""
+    """Raise InputError for the option `variable` if a file contains a single matrix."""
     if options.variable is not None:
         raise InputError(
             f"{path} contains a single matrix, but variable={options.variable!r} selects a part "
@@ -38,7 +38,7 @@ def refuse_parts(path: str, options: OpenOptions) -> None:
 
 
 def check_room(n_bytes: int, path: str, shape: tuple[int, ...]) -> None:
-    """Refuse a table that is read completely and does not fit into memory."""
+    """Raise MemoryBudgetError if a table must be read completely but does not fit into memory."""
     there = available_bytes()
     if n_bytes > there:
         raise MemoryBudgetError(
@@ -53,9 +53,9 @@ TRANSPOSE = "pass sample_dim=1 (--transpose)."
 
 
 def is_turned(options: OpenOptions, path: str, convention: int = 1) -> bool:
-    """Whether the columns of a table are samples, and its rows features.
+    """Whether the columns of a table are samples, and its rows are features.
 
-    `convention` is the axis of the features if the options do not say which it is.
+    `convention` is the axis of the features if the options do not determine it.
     """
     only = replace(options, n_samples=None)
     return only.feature_axis((0, 0), None, path, convention=convention) == 0
@@ -70,7 +70,7 @@ class TableColumns:
     ids: tuple[int, ...]
     apart: tuple[int, ...]
     numbers: tuple[int, ...]
-    assumed: tuple[int, ...] = ()  # of `apart`, those not excluded by the user
+    assumed: tuple[int, ...] = ()  # columns in `apart` that the user did not exclude
 
     @classmethod
     def of(
@@ -82,12 +82,13 @@ class TableColumns:
         turned: bool,
         known: TableFormat | None = None,
     ) -> TableColumns:
-        """Determine the roles of columns from their names, or from their number if they have none.
+        """Determine the roles of columns, given their names, or their number without a header.
 
-        The first column contains the names of rows if it is text (`is_text`), or if its own name is
-        typical of ids. Further id columns, of PLINK or with an underscore in the name, may follow,
-        unless columns are samples (`turned`). Columns are not features if they are in `apart`, if
-        their names are typical of ids, or if they describe features in a `known` format.
+        The first column contains the row names if it is text (`is_text`), or if it has a name that
+        is typical of ids. Unless columns are samples (`turned`), further id columns may follow:
+        those of PLINK, and those with an underscore in the name. Columns are not features if they
+        are in `apart`, if their names are typical of ids, or if they describe features in a
+        published format (`known`).
         """
         are_named, n_ids = not isinstance(names, int), 0
         called = tuple(
@@ -132,7 +133,7 @@ class TableColumns:
         )
 
     def hint(self, path: str) -> str:
-        """Return a sentence on columns that are no features because they look like ids; or ""."""
+        """Return a sentence on columns that are not used because they look like ids; or ""."""
         beyond = [i for i in self.ids[1:] if self.names[i].startswith("Unnamed: ")]
         names = [self.names[i] for i in (*beyond, *self.assumed)]
         names = [name for name in names if names_rows_by_name(name)]
@@ -155,11 +156,16 @@ class TableColumns:
     def row_names(
         self, path: str, columns: Sequence[Array], *, turned: bool, unique: str = ""
     ) -> Array | None:
-        """Return the row names from id columns: IID if present, FID_IID if IIDs are repeated.
+        """Return the row names from the id columns: IID, or FID_IID if IIDs are repeated.
 
-        Without IID, the first id column without repeated values is used. `unique` is a command, for
-        messages, that makes the names unique. InputError is raised if names of features are
-        repeated, or names in a text column whose own name is not typical of ids.
+        Without a column IID, the names are the first id column without repeated values. `unique` is
+        a command for messages that makes the names unique.
+
+        Raises
+        ------
+        InputError
+            Names of features are repeated. Or names of samples are repeated in a column with a name
+            that is not typical of ids.
         """
         if not self.ids:
             return None
@@ -191,14 +197,14 @@ class TableColumns:
         return names
 
     def are_counted(self, names: object) -> bool:
-        """Whether row names only number the rows, as programs write an index, and are not ids."""
+        """Whether the row names only number the rows, like an index that a program wrote."""
         if not self.are_named or not self.ids or not isinstance(names, np.ndarray):
             return False
         return is_index(self.names[self.ids[0]], names)
 
 
 def _is_more(name: str, apart: Sequence[str]) -> bool:
-    """Whether a column after an id column contains ids, too, rather than a gene called ID1."""
+    """Whether a column after an id column is a further id column, not a gene called ID1."""
     is_one = plain(name) in PARENTS or names_rows_by_name(name) or (is_id(name) and "_" in name)
     return is_one and name not in apart
 
@@ -218,10 +224,11 @@ def check_known(
     turned: str,
     advice: str = "",
 ) -> None:
-    """Refuse column names in `wanted` that a table does not have.
+    """Raise InputError for names in `wanted` that are not columns of a table.
 
-    If one is absent, `row_names` are read, because the columns of the table may be samples. If it
-    is among the row names, `turned` is the advice. `advice` ends the message.
+    `known` are the columns of the table. If a name is absent from them but is among `row_names`,
+    the columns may be samples, and the message contains the advice `turned`. The message ends with
+    `advice`.
     """
     for name in wanted:
         if name not in known:
@@ -237,9 +244,11 @@ def check_known(
 def refuse_counted(
     path: str, called: str, column: Array, *, turned: bool = False, renamed: str = ""
 ) -> None:
-    """Refuse a first column whose numbers are probably row names: different, and whole or sorted.
+    """Raise InputError for a first column of numbers that are probably row names.
 
-    `called` describes the column. `renamed` ends a sentence with a command that renames it to id.
+    The numbers are all different, and whole or sorted. `called` describes the column. `renamed`
+    continues a sentence with a command that renames the column to id. `turned` means that columns
+    are samples.
     """
     values = column[~np.isnan(column)]
     is_whole = bool((values == np.floor(values)).all())

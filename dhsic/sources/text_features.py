@@ -1,7 +1,7 @@
 """Features that are written as text: genotype calls, categories and check boxes.
 
-Calls such as ``0/1`` are read as dosages. Other text is refused, with pandas code that converts the
-text and keeps missing values missing.
+Calls such as ``0/1`` are read as dosages. Other text raises an error. Its message contains pandas
+code that converts the text and keeps missing values missing.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def is_field(text: str) -> bool:
 
 
 def dosages_of(texts: Iterable[str]) -> str:
-    """Return a pandas expression that converts genotypes {v} to dosages; "" for other texts.
+    """Return a pandas expression that converts genotypes {v} to dosages, or "" for other texts.
 
     >>> dosages_of(["AA", "AG", "--"]) == OF_LETTERS, dosages_of(["0/1", "./."]) == OF_CALLS
     (True, True)
@@ -110,7 +110,7 @@ def dosages_of(texts: Iterable[str]) -> str:
 def are_codes(texts: Iterable[str]) -> bool:
     """Whether texts are IUPAC codes of the genotypes of a variant with two alleles.
 
-    There must be a code of heterozygotes (such as R for A and G), and one of homozygotes.
+    There must be a code for heterozygotes (such as R for A and G) and a code for homozygotes.
 
     >>> are_codes(["A", "R", "G", "N"]), are_codes(["A", "G", "N"]), are_codes(["A", "M", "T"])
     (True, False, False)
@@ -123,7 +123,9 @@ def are_codes(texts: Iterable[str]) -> bool:
 
 
 def are_bases(texts: Iterable[str]) -> bool:
-    """Whether texts are single bases or missing: homozygotes, if other columns have IUPAC codes.
+    """Whether all texts are single bases (A, C, G, T) or missing genotypes.
+
+    If other columns have IUPAC codes, single bases are homozygotes.
 
     >>> are_bases(["A", "N"]), are_bases(["A", "B"])
     (True, False)
@@ -132,7 +134,7 @@ def are_bases(texts: Iterable[str]) -> bool:
 
 
 def about_words(texts: Iterable[str]) -> str:
-    """Return a sentence on words that mean a missing genotype, such as fail; "" without them.
+    """Return a sentence on words that mean a missing genotype, such as fail; "" for none.
 
     >>> about_words(["AA", "fail"]), about_words(["AA", "--"])
     ("'fail' means a missing genotype here.", '')
@@ -145,8 +147,8 @@ def about_words(texts: Iterable[str]) -> str:
 def of_calls(calls: Iterable[str]) -> str:
     """Return a pandas expression that converts calls {v} to dosages, given all `calls` that occur.
 
-    If no call combines allele 0 with another one, and there are alleles 2 or 3, alleles are counted
-    from 1, and 0/0 is missing.
+    Alleles are counted from 1, and 0/0 is missing, if alleles 2 or 3 occur but no call combines
+    allele 0 with another allele.
 
     >>> of_calls(["0/0", "0/1", "1/2"]) == OF_CALLS, of_calls(["0/0", "1/1", "1/2"]) == OF_ALLELES
     (True, True)
@@ -158,13 +160,13 @@ def of_calls(calls: Iterable[str]) -> str:
 
 
 def about_dosages(change: str) -> str:
-    """Return a sentence on the allele that is counted by an expression `change` for dosages."""
+    """Return a sentence on the allele that the expression `change` counts."""
     sentences = {OF_LETTERS: ABOUT_LETTERS, OF_CODES: ABOUT_CODES, OF_ALLELES: ABOUT_ALLELES}
     return sentences.get(change, ABOUT_CALLS)
 
 
 def are_two_digits(X: Array) -> bool:
-    """Whether values (m, d) are genotypes such as 11, 12 and 22, and 0 for missing ones.
+    """Whether all values (m, d) are genotypes such as 11, 12 and 22, with 0 for missing.
 
     >>> are_two_digits(np.array([[11, 12], [0, 22]])), are_two_digits(np.array([[11, 12]]))
     (True, False)
@@ -178,7 +180,10 @@ def are_two_digits(X: Array) -> bool:
 
 
 def if_all_are_letters(na: Sequence[str]) -> str:
-    """Return a pandas expression: dosages of {v} if all text is genotypes of letters, else {v}."""
+    """Return a pandas expression that converts a column {v} of letter genotypes to dosages.
+
+    If any text is not a genotype of letters, the expression returns {v}.
+    """
     are_genotypes = (
         f"({{v}}.str.fullmatch('{LETTERS}') | {{v}}.str.upper().isin({sorted(NO_CALLS)!r}) | "
         f"{missing_among(na)}).all()"
@@ -187,31 +192,31 @@ def if_all_are_letters(na: Sequence[str]) -> str:
 
 
 def missing_among(na: Sequence[str]) -> str:
-    """Return a pandas expression that is true where text {v} means a missing value, or is empty."""
+    """Return a pandas expression that is true where text {v} is empty or means a missing value."""
     listed = f"{{v}}.str.lower().isin({sorted(NA)!r})"
     return f"({listed} | {{v}}.isin({[*na]!r}))" if na else listed
 
 
 def ticks(na: Sequence[str]) -> str:
-    """Return a pandas expression that converts check boxes {v} to 1 for text and 0 if empty.
+    """Return a pandas expression that converts check boxes {v}: text to 1, empty fields to 0.
 
-    Text that means a missing value, in `na` or such as NA, becomes missing.
+    Text that means a missing value (in `na`, or NA and the like) becomes missing.
     """
     return f"{{v}}.ne('').astype(int).mask({missing_among(na)} & {{v}}.ne(''))"
 
 
 def about_ticks(names: Sequence[str]) -> str:
-    """Return a sentence on columns that are rewritten by the expression of `ticks`; "" for none."""
+    """Return a sentence on columns of check boxes, which `ticks` converts; "" for none."""
     if not names:
         return ""
     return (
-        f"Empty fields of {abbreviate(map(repr, names), 3)} are written as 0, as for check boxes; "
-        f"if they mean unknown, exclude {'this column' if len(names) == 1 else 'these columns'}."
+        f"Empty fields of {abbreviate(map(repr, names), 3)} are written as 0, as for check boxes. "
+        f"If they mean unknown, exclude {'this column' if len(names) == 1 else 'these columns'}."
     )
 
 
 def check_boxes(X: Array) -> list[int]:
-    """Return the positions of features of X (m, d) whose values are all 1 or missing.
+    """Return the positions of features of X (m, d) that contain only 1 and missing values.
 
     >>> check_boxes(np.array([[1, 1, 0], [np.nan, 1, np.nan], [1, 1, 1]]))
     [0]
@@ -228,11 +233,14 @@ def check_boxes(X: Array) -> list[int]:
 
 
 def about_boxes(names: Sequence[str], remedy: str) -> str:
-    """Return a sentence on features whose values are 1 or missing; code `remedy` writes 0."""
+    """Return a sentence on features that contain only 1 and missing values.
+
+    `remedy` is code that writes 0 for missing values.
+    """
     one = len(names) == 1
     return (
         f"{len(names):,} feature{'' if one else 's'} ({abbreviate(map(repr, names), 3)}) "
-        f"{'has' if one else 'have'} no value but 1, and missing values, so "
-        f"{'it is' if one else 'they are'} constant and cannot be ranked. If a missing value there "
-        f"means no, as in a check box that is not ticked, write 0: {remedy}"
+        f"{'contains' if one else 'contain'} only 1 and missing values, so "
+        f"{'it is' if one else 'they are'} constant and cannot be ranked. If a missing value "
+        f"means no, as in an empty check box, write 0: {remedy}"
     )

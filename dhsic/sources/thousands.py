@@ -1,21 +1,21 @@
-"""Points that separate thousands, in columns with numbers below a thousand: 818, 1.840, 12.300.
+"""Detection of points that separate thousands, as in 818, 1.840 and 12.300.
 
-If such points are read as decimal points, 1840 becomes 1.84 and 818 stays 818, so the column is
-ranked wrongly and nobody notices. (If every number has such a point, all are divided by 1000, which
-does not change a ranking.) If all numbers with a point have three digits after it, the following
-shows whether points separate thousands:
+If such points are read as decimal points, 1840 becomes 1.84 but 818 stays 818, so the ranking of
+the column is silently wrong. (If every number has such a point, all are divided by 1000, which does
+not change a ranking.) If all numbers with a point have three digits after it, the following
+indicates that points separate thousands:
 
-- A program that writes three decimals writes 818 as 818.000, so it did not write whole numbers
-  without a point, of which some have three digits.
-- A program that omits final zeros writes 1.840 as 1.84. A final zero shows that none were omitted.
-  Without a final zero, `MANY` different numbers also show it: otherwise some would probably have
-  fewer digits (with a probability of two thirds, and one in a thousand would be whole).
-- A few decimal numbers among whole numbers, such as means in place of missing values, are near the
-  middle of these. Thousands that are read as decimals are far below (`BELOW`) most numbers without
-  a point. One or two such numbers suffice beside `MANY` others, unless they may be codes or limits.
+- Whole numbers of three digits without a point, such as 818. A program that writes three decimals
+  would write 818.000.
+- Final zeros, as in 1.840. A program that omits final zeros would write 1.84. `MANY` different
+  numbers without a final zero indicate the same, because some decimals would probably end in 0.
+- Numbers with a point that, read as decimals, are far below (`BELOW`) most numbers without a point.
+  A few true decimals among whole numbers, such as means in place of missing values, would be near
+  the middle of the whole numbers. Beside `MANY` numbers with a point, one or two whole numbers are
+  sufficient, unless these may be codes or limits.
 
-These are evidence against thousands separators: decimal numbers below 1, numbers with fewer or more
-decimals, and whole numbers of four digits without a point.
+Decimal numbers below 1, numbers with fewer or more decimals, and whole numbers of four digits
+without a point show that points do not separate thousands.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from dhsic.errors import InputError
 _WHOLE = re.compile(r"[+-]?\d{1,3}")
 POINTED = r"[+-]?[1-9]\d{0,2}\.\d{3}"
 _POINTED = re.compile(POINTED)
-#: Number of different whole numbers of three digits that suffices; and the smallest such number.
+#: Minimum number of different whole numbers of three digits; and the smallest such number.
 FEWEST, LARGE = 3, 100
-#: Number of different numbers with a point that is sufficient without a final zero; and if there
-#: are fewer than `FEWEST` whole numbers.
+#: Minimum number of different numbers with a point, if none has a final zero; and if there are in
+#: addition fewer than `FEWEST` whole numbers.
 MANY, MANY_BESIDE_FEW = 10, 30
 #: Pattern of whole numbers that may be codes or limits: 999, 888, 990, 500.
 _ROUND = re.compile(r"[+-]?(99\d|(\d)\2\2|\d00)")
@@ -50,16 +50,16 @@ WITH_POINTS = "v.strip() + '.0' if re.fullmatch(r'[+-]?\\d+', v.strip()) else v"
 
 @dataclass
 class PointedNumbers:
-    """Counts of the numbers of a column, as texts: whole numbers, and numbers with a point.
+    """Counts of the number texts of a column: whole numbers, and numbers with a point.
 
     Attributes
     ----------
     whole : dict
-        Number of occurrences of each whole number below a thousand, by text.
+        Number of occurrences of each whole number below a thousand, by its text.
     pointed : dict
-        Number of occurrences of each number with three digits after a point, by text.
+        Number of occurrences of each number with three digits after a point, by its text.
     are_others : bool
-        Whether there are any other numbers or texts; counting may stop at the first of these.
+        Whether there are any other numbers or texts. Counting may stop at the first of them.
     """
 
     whole: dict[str, int] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class PointedNumbers:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> PointedNumbers:
-        """Return the counts for texts, none of which means a missing value."""
+        """Count texts without missing values; stop at the first text of another form."""
         numbers = cls()
         for text in texts:
             numbers.add(text)
@@ -77,7 +77,7 @@ class PointedNumbers:
         return numbers
 
     def add(self, text: str) -> None:
-        """Count a text without surrounding blanks."""
+        """Count a text, which has no surrounding blanks."""
         if _POINTED.fullmatch(text):
             self.pointed[text] = self.pointed.get(text, 0) + 1
         elif _WHOLE.fullmatch(text):
@@ -113,7 +113,7 @@ class PointedNumbers:
 
     @property
     def sentence(self) -> str:
-        """Sentence on the numbers with and without points."""
+        """Sentence with the counts and examples of numbers with and without points."""
         pointed, whole = [*self.pointed], [t for t in self.whole if abs(int(t)) >= LARGE]
         return (
             f"{sum(self.pointed.values()):,} numbers have three digits after a point "
@@ -124,11 +124,11 @@ class PointedNumbers:
 
 
 class ThousandsSearch:
-    """Search for features whose points may separate thousands, while samples are read.
+    """Search, while samples are read, for features in which points may separate thousands.
 
-    Only the first fraction and the first large whole number of a feature are examined as text,
-    which excludes nearly all features immediately. The texts of the other features must be read
-    again.
+    Only the text of the first fraction and of the first large whole number of a feature is
+    examined. This excludes nearly all features at once. The texts of the other features must be
+    read again.
     """
 
     def __init__(self, width: int) -> None:
@@ -161,7 +161,7 @@ class ThousandsSearch:
             self._has_large = self._has_large[kept]
 
     def likely(self) -> list[int]:
-        """Return the positions of features whose texts must all be examined."""
+        """Return the positions of the features that must be examined completely as text."""
         return [int(i) for i in self._at[self._has_fraction & self._has_large]]
 
 
@@ -173,10 +173,11 @@ def are_likely(values: Array) -> bool:
 def refuse_thousands(
     path: str, rewritten: Callable[[str], str], named: Mapping[str, PointedNumbers]
 ) -> NoReturn:
-    """Raise InputError for features whose points may separate thousands.
+    """Raise InputError for features in which points may separate thousands.
 
-    `rewritten` creates a command from an expression for a field v; the message has one for either
-    meaning of the points. `named` has the numbers of each column or row, by its description.
+    `rewritten` converts an expression for a field v to a command that rewrites the table; the
+    message contains a command for each meaning of the points. `named` contains the numbers of each
+    feature, by the description of its column or row.
     """
     others = f" The same is true of {len(named) - 1:,} more." if len(named) > 1 else ""
     called, numbers = next(iter(named.items()))

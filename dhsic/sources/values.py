@@ -1,9 +1,9 @@
-"""Kind of the values of a matrix: allele counts with codes for missing calls, or other data.
+"""Classification of a matrix as allele counts, with codes for missing calls, or as other data.
 
 Genotype tools write a missing call as a number: -1 (VCF Zarr), -9 (PLINK's text files), -127
-(bed-reader). Used as a value, such a code is an outlier that decides the ranking. Therefore all
-values are inspected first. In a matrix of 0, 1 and 2, codes become missing, and any other isolated
-value raises an error. Data of another kind are left unchanged.
+(bed-reader). If such a code is used as a value, it is an outlier that decides the ranking. All
+values are therefore inspected first. In a matrix of 0, 1 and 2, codes become missing, and any other
+rare value raises an error. Other data remain unchanged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DOSAGES, CALLS = "dosages", "genotype calls (0, 1 and 2)"
 ONLY, MORE = "only 0, 1 and 2", "values other than 0, 1 and 2"
 #: Description of 1, 2 and 3, the codes of genotypes in R and others that count from 1.
 FROM_ONE = "1, 2 and 3, which are treated as numbers; if they are genotypes, subtract 1"
-#: Largest ordinary level in data without a 1, or without a 2.
+#: Largest ordinary value in data in which the value 1, or the value 2, does not occur.
 FEW_LEVELS = 8
 #: Dosage data may have one feature of another kind, such as age, per this many features.
 FEW_OTHERS = 20
@@ -52,7 +52,7 @@ MOST_TOLD = 64
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """Number of occurrences of a value, and the (feature, sample) of the first."""
+    """Number of occurrences of a value, and the position (feature, sample) of the first."""
 
     n: int
     place: tuple[int, int]
@@ -67,29 +67,30 @@ class Occurrences:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Summary of the values of some features.
+    """Summary of the values of some features, by which `ValueKind` classifies them.
 
     Attributes
     ----------
     n_features : int
         Number of features.
     n_others : int
-        Number of features that vary and are not dosages: they have more than `MOST_STRAYS` distinct
-        values outside 0 to 2, or no other values, or such values and fractions.
+        Number of features that vary and are not dosages. Such a feature has more than `MOST_STRAYS`
+        distinct values outside 0 to 2, or only values outside 0 to 2, or both fractions and values
+        outside 0 to 2.
     n_fractions : int
-        Number of other features with fractions from 0 to 2.
+        Number of features with fractions from 0 to 2 that are not counted in `n_others`.
     has_zero, has_one : bool
-        Whether a value is 0, or 1.
+        Whether the value 0 occurs, and whether the value 1 occurs.
     largest : float
-        Largest value from 0 to 2.
+        Largest value within 0 to 2.
     outside : mapping
         Occurrences of each value outside 0 to 2, including codes, in the features that are not
         counted in `n_others`.
     n_lone : int
-        Number of features in `n_others` that have fractions from 0 to 2 and, in fewer than half of
-        the samples, whole numbers outside 0 to 2.
+        Number of features, among `n_others`, that have fractions from 0 to 2 and, in fewer than
+        half of the samples, whole numbers outside 0 to 2.
     lone : mapping
-        Occurrences of each of the whole numbers counted in `n_lone`.
+        Occurrences of each of these whole numbers.
     """
 
     n_features: int = 0
@@ -122,9 +123,9 @@ class Census:
 
     @property
     def is_counts(self) -> bool:
-        """Whether nearly all features are counts of alleles: 0, 1 and 2, with few other values.
+        """Whether nearly all features are allele counts: 0, 1 and 2, with few other values.
 
-        At most one in `FEW_OTHERS` features may have fractions or be of another kind.
+        At most one in `FEW_OTHERS` features may have fractions or other kinds of values.
         """
         return FEW_OTHERS * (self.n_others + self.n_fractions) <= self.n_features
 
@@ -135,33 +136,34 @@ class Census:
 
     @property
     def is_ordinary(self) -> bool:
-        """Whether most features are not dosages, or have too many other values."""
+        """Whether most features are not dosages, or many different values are outside 0 to 2."""
         return 2 * self.n_others > self.n_features or len(self.strays) > MOST_STRAYS
 
     @property
     def is_more_copies(self) -> bool:
-        """Whether values go on beyond 2 without a gap (3, 4, ...), as for more than two copies."""
+        """Whether values continue above 2 without a gap (3, 4, ...), as in polyploid genotypes."""
         values = list(self.strays)
         return len(values) > 1 and values == list(range(3, 3 + len(values)))
 
     @property
     def is_from_one(self) -> bool:
-        """Whether values are 1, 2 and 3, like genotypes that are numbered from 1, and never 0."""
+        """Whether the values are 1, 2 and 3, like genotypes that are numbered from 1."""
         is_plain = not (self.n_others or self.n_fractions or self.has_zero)
         return is_plain and self.has_one and self.largest > 1 and [*self.outside] == [3]
 
     @property
     def is_scale(self) -> bool:
-        """Whether values are at least five consecutive whole numbers, some of them below 0."""
+        """Whether the values are five or more consecutive whole numbers, some below 0."""
         values = sorted({*self.outside, 0.0, 1.0, 2.0})
         gapless = values == list(np.arange(values[0], values[0] + len(values)))
         return bool(gapless and values[0] < 0 and len(values) > SHORTEST_SCALE)
 
     @property
     def far(self) -> Mapping[float, Occurrences]:
-        """One or two integers far outside 0 to 2 if all other values are from 0 to 2; else empty.
+        """One or two integers far outside 0 to 2, if all other values are within 0 to 2.
 
-        Such integers cannot be dosages, and therefore probably mean missing values.
+        Such integers cannot be dosages, so they probably mean missing values. In other data the
+        result is empty.
         """
         is_kind = FEW_OTHERS * (self.n_others - self.n_lone) <= self.n_features
         is_alone = 0 < len(self.lone) <= MOST_LONE and not self.strays and self.largest > 1
@@ -217,7 +219,7 @@ class Census:
 def _census_of_counts(
     raw: Array, missing_code: int | None, features: Index, rows: Index | None
 ) -> Census:
-    """Return the summary `Census.of` for integers from -1 to 2."""
+    """Compute `Census.of` for integers from -1 to 2, which is the usual case."""
     outside: dict[float, Occurrences] = {}
     if raw.min() < 0 and missing_code != CODES[0]:
         outside = _values(raw, raw < 0, features, rows)
@@ -227,13 +229,13 @@ def _census_of_counts(
 
 
 def _occurs(value: int, raw: Array, missing: Mask | None) -> bool:
-    """Whether stored values (c, m), apart from missing ones, contain the number `value`."""
+    """Whether the non-missing values among stored values (c, m) contain the number `value`."""
     is_equal = raw == value
     return bool((is_equal if missing is None else is_equal & ~missing).any())
 
 
 def _have_fractions(raw: Array, which: Mask) -> Mask:
-    """Return the mask (c,) of features with a non-integer among the values `which`, (c, m)."""
+    """Return the mask (c,) of features with a fraction among the values in the mask `which`."""
     if raw.dtype.kind != "f":
         return np.zeros(len(raw), dtype=bool)
     return np.asarray(((raw != np.floor(raw)) & which & ~np.isnan(raw)).any(axis=1))
@@ -242,7 +244,7 @@ def _have_fractions(raw: Array, which: Mask) -> Mask:
 def _values(
     raw: Array, which: Mask, features: Index, rows: Index | None
 ) -> dict[float, Occurrences]:
-    """Return the occurrences of each distinct value among the entries in a mask (c, m)."""
+    """Count each distinct value among the entries of the mask `which` (c, m)."""
     at_feature, at_sample = np.divmod(np.flatnonzero(which), raw.shape[1])
     values, first, counts = np.unique(
         raw[at_feature, at_sample], return_index=True, return_counts=True
@@ -267,11 +269,11 @@ def _merged(
 
 @dataclass(frozen=True, slots=True)
 class ValueKind:
-    """Kind of the values of a matrix.
+    """Kind of the values of a matrix: dosages or other numbers.
 
-    `dosages` says whether all values are 0, 1, 2 or missing, such as allele counts or presence.
-    `codes` are numbers that are treated as missing, in addition to the code that the source
-    declares, with their occurrences. `because` describes the values, for messages.
+    `dosages` is True if all values are 0, 1, 2 or missing, as in allele counts or presence.
+    `codes` are numbers that are treated as missing, with their occurrences, in addition to the code
+    that the source declares. `because` describes the values, for messages.
     """
 
     dosages: bool
@@ -280,7 +282,7 @@ class ValueKind:
 
     @staticmethod
     def declared(source: AbstractSource) -> ValueKind | None:
-        """Return the value kind declared by the metadata; None if values must be inspected."""
+        """Return the value kind that the metadata declare; None if values must be inspected."""
         if source.dosages and source.keeps_codes:
             are_calls = np.dtype(source.dtype).kind in "iu" and source.ploidy == MOST_COPIES
             return ValueKind(dosages=True, because=CALLS if are_calls else DOSAGES)
@@ -290,15 +292,15 @@ class ValueKind:
 
     @staticmethod
     def judged(source: AbstractSource, tally: Census, *, as_they_are: bool = False) -> ValueKind:
-        """Return the value kind that follows from the census `tally`.
+        """Determine the value kind of a source from the summary `tally` of its values.
 
-        With `as_they_are`, no number means missing.
+        If `as_they_are` is True, no number means a missing value.
 
         Raises
         ------
         DataError
-            A few values are neither 0, 1, 2 nor codes, or codes of some features may be values in
-            others; the message names them.
+            A few values are neither 0, 1, 2 nor codes. Or a number is a code in some features and
+            may be a value in others. The message names the numbers.
         """
         kind = _kind_without_codes(tally) if as_they_are or source.keeps_codes else _judged(tally)
         return replace(kind, dosages=True, because=DOSAGES) if source.dosages else kind
@@ -316,7 +318,7 @@ def _list_occurrences(values: Mapping[Any, Occurrences]) -> str:
 
 
 def _written(value: float) -> str:
-    """Format a number with all of its digits.
+    """Format a number with all its digits.
 
     >>> _written(-9.0), _written(1000.000001)
     ('-9', '1000.000001')
@@ -325,7 +327,7 @@ def _written(value: float) -> str:
 
 
 def _kind_without_codes(tally: Census) -> ValueKind:
-    """Return the value kind that follows from a census if no number means a missing value."""
+    """Determine the value kind from a summary if no number means a missing value."""
     dosages = not (tally.n_others or tally.n_fractions or tally.outside)
     if tally.is_from_one:
         return ValueKind(dosages=False, because=FROM_ONE)
@@ -363,9 +365,9 @@ def _judged(tally: Census) -> ValueKind:
         given = next(iter(codes)) if len(codes) == 1 else f"[{', '.join(map(str, sorted(codes)))}]"
         raise DataError(
             f"Some features of X are genotypes (0, 1, 2) and contain {_list_occurrences(codes)}, "
-            "which means a missing call there. Other features of X are not genotypes, and it may "
-            "be a value in them. If it means missing in all features, pass "
-            f"missing_code={given}; if in none, missing_code=None."
+            "which means a missing call there. Other features of X are not genotypes, so it may be "
+            "a value there. If it means a missing value in all features, pass "
+            f"missing_code={given}. If it is a value in all features, pass missing_code=None."
         )
     plain = not (tally.n_others or tally.n_fractions or strays)
     dosages = plain and set(tally.outside) == set(codes)
@@ -373,9 +375,9 @@ def _judged(tally: Census) -> ValueKind:
 
 
 def _refuse(strays: Mapping[float, Occurrences], seen: str, others: Sequence[float] = ()) -> None:
-    """Raise DataError for values `strays` that are not counts of alleles.
+    """Raise DataError for the values `strays`, which are not counts of alleles.
 
-    `seen` are the other values of the data, as text, and `others` the codes among them.
+    `seen` lists the other values of the data as text, and `others` are the codes among them.
     """
     codes = ", ".join(map(_written, sorted(strays)))
     one = len(strays) == 1
@@ -384,7 +386,7 @@ def _refuse(strays: Mapping[float, Occurrences], seen: str, others: Sequence[flo
     if [*strays] == [MOST_COPIES + 1] and seen.endswith("0, 1, 2"):
         zero = f"[0, {', '.join(map(_written, sorted(others)))}]" if others else "0"
         from_one = (
-            "If genotypes are counted 1, 2 and 3, so that 0 is a missing call, pass "
+            "If genotypes are numbered 1, 2 and 3, and 0 is a missing call, pass "
             f"missing_code={zero}. "
         )
         meaning = f"{codes} means"
@@ -405,13 +407,13 @@ def _refuse(strays: Mapping[float, Occurrences], seen: str, others: Sequence[flo
 
 @dataclass(frozen=True, slots=True)
 class BlockKinds(ValueKind):
-    """Kind of the values of several matrices (blocks), with the kind of each in `kinds`."""
+    """Kind of the values of several matrices (blocks); `kinds` has the kind of each matrix."""
 
     kinds: tuple[ValueKind, ...] = ()
 
     @staticmethod
     def of(names: Sequence[str], kinds: Sequence[ValueKind]) -> BlockKinds:
-        """Combine the kinds of several matrices, which have these names."""
+        """Combine the value kinds of several matrices, given the names of the matrices."""
         codes: Mapping[Any, Occurrences] = {}
         for kind in kinds:
             own: Mapping[Any, Occurrences] = kind.codes
@@ -425,11 +427,10 @@ class BlockKinds(ValueKind):
 
 
 def recoded(source: AbstractSource, values: ValueKind) -> AbstractSource:
-    """Return a view of the source in which the codes of its value kind are missing.
+    """Return a view of the source in which codes are missing; without codes, the source itself.
 
-    In dosages, all codes become -1, the missing code of the packed format. If there are several
-    matrices, a code is missing only in those in which it means missing, and all values become
-    floats. Without codes, the source itself is returned.
+    In dosages, all codes become -1, the missing code of the packed format. In several matrices, a
+    code is missing only in the matrices where it is a code, and all values become floats.
     """
     if not values.codes:
         return source
@@ -443,19 +444,19 @@ def recoded(source: AbstractSource, values: ValueKind) -> AbstractSource:
 class Alleles:
     """Allele counts of c features: sums over their samples, (c,) each.
 
-    Which codes mean missing calls is known only after all values have been inspected. Values that
-    equal a possible code are therefore counted separately in the same pass.
+    All values must be inspected before it is known which codes mean missing calls. In the same
+    pass, values that equal a possible code are therefore counted separately.
 
     Attributes
     ----------
     n_missing : int64
-        Number of missing values, as declared by the source.
+        Number of missing values, according to the source.
     total : float64
         Sum of the values that are not missing.
     coded : int64
-        Number of these values that equal each of `CODES`, (codes, c).
+        For each of `CODES`, the number of non-missing values that equal it, (codes, c).
     census : Census
-        Summary of the values; only of a few of them if these show that they are not dosages.
+        Summary of the values, or of a few of them if these show that the data are not dosages.
     genotypes : int64 or None
         Numbers of values 0, 1 and 2, (c, 3); None if they were not counted.
     squares : float64 or None
@@ -504,7 +505,7 @@ class Alleles:
         )
 
     def judged(self, source: AbstractSource) -> Alleles:
-        """Return the counts in which values equal to a code for missing values are missing.
+        """Return the counts after codes for missing values have become missing.
 
         Raises
         ------
@@ -526,7 +527,7 @@ class Alleles:
         )
 
     def minor_frequency(self, source: AbstractSource, m: int, said: str) -> Float:
-        """Return the minor allele frequency (c,) among the calls of m samples; 0 without calls.
+        """Return the minor allele frequencies (c,) among the calls of m samples; 0 without calls.
 
         Raises
         ------
@@ -550,7 +551,7 @@ class Alleles:
         return np.divide(rarer, alleles, out=np.zeros(rarer.size), where=alleles > 0)
 
     def genotype_counts(self, source: AbstractSource, m: int, said: str) -> Index:
-        """Return the numbers of calls of m samples with 0, 1 and 2 copies of an allele, (c, 3).
+        """Return how many of m samples have 0, 1 and 2 copies of an allele, (c, 3).
 
         Raises
         ------
@@ -571,7 +572,7 @@ class Alleles:
 
 
 def _genotypes(raw: Array, missing: Mask | None) -> Index:
-    """Count the values 0, 1 and 2 of each feature, (c, 3); raw is (c, m)."""
+    """Count the values 0, 1 and 2 of each feature: stored values (c, m), counts (c, 3)."""
     here = [raw == copies for copies in range(MOST_COPIES + 1)]
     present = here if missing is None else [each & ~missing for each in here]
     return np.stack([each.sum(axis=1) for each in present], axis=1)

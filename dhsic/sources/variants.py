@@ -1,7 +1,7 @@
 """Variants of VCF Zarr: names, positions, FILTER and alleles, in arrays that are read on demand.
 
 Arrays of a group are read a few rows at a time if possible, because ten million ids need half a
-gigabyte as text. Whether variants are named by id or by position (`Naming`) depends on all of them.
+gigabyte as text. A rule for all variants (`Naming`) decides between names by id and by position.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ AT_A_TIME = 2**16
 
 
 def chromosome_name(name: str) -> str:
-    """Return the name of a chromosome in normal form: upper case, without chr and leading zeros.
+    """Return the standard name of a chromosome: upper case, without chr and leading zeros.
 
     >>> chromosome_name("chr06"), chromosome_name("M"), chromosome_name("chrX")
     ('6', 'MT', 'X')
@@ -59,10 +59,10 @@ def chromosome_name(name: str) -> str:
 
 
 def plink_numbers(names: Iterable[str]) -> Mapping[str, str]:
-    """Return the human chromosomes that numbers mean in PLINK, such as X for 23; {} for others.
+    """Return the human chromosomes that PLINK writes as numbers, such as 23 for X.
 
-    `names` are all chromosomes of the data. The result is {} if a number is above 26, or if X, Y or
-    Z occur in addition to numbers from 23 on, as in cattle.
+    `names` are all chromosomes of the data. The result is {} for other species: if a number is
+    above 26, or if X, Y or Z occurs beside numbers from 23 on, as in cattle.
 
     >>> plink_numbers(["1", "chr23"])["23"], plink_numbers(["22", "23", "X"])
     ('X', {})
@@ -78,7 +78,7 @@ NOT_AUTOSOMES = ("X", "Y", "XY", "Z", "W", "ZW", "MT")
 
 
 def chromosome_names(names: Iterable[str]) -> dict[str, str]:
-    """Map names of chromosomes to their normal form, in which numbers are autosomes.
+    """Map names of chromosomes to standard names, in which only autosomes are numbers.
 
     >>> chromosome_names(["chr1", "23", "M"])
     {'chr1': '1', '23': 'X', 'M': 'MT'}
@@ -90,7 +90,7 @@ def chromosome_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def are_on_x(chromosomes: Array) -> Mask:
-    """Mask (d,) of the variants on X, from the names (d,) of their chromosomes.
+    """Return the mask (d,) of the variants on X, given the names (d,) of their chromosomes.
 
     >>> are_on_x(np.array(["1", "23", "25"], dtype=object)).tolist()
     [False, True, False]
@@ -103,7 +103,7 @@ def are_on_x(chromosomes: Array) -> Mask:
 class Variants:
     """The arrays ``variant_*``, ``sample_id`` and ``contig_id`` of a VCF Zarr group or Dataset.
 
-    Text that was read from a group is cached as long as it is in use: a million ids need 60 MB.
+    Text from a group is cached only while it is in use, because a million ids need 60 MB.
     """
 
     def __init__(self, data: StorePath | zarr.Group | xr.Dataset) -> None:
@@ -116,7 +116,7 @@ class Variants:
 
     @classmethod
     def of(cls, data: StorePath | xr.Dataset, d: int, where: str) -> Variants:
-        """Return the variants in `data`; DataError unless there are d, with valid contigs."""
+        """Create the variants of `data`; raise DataError unless there are d with valid contigs."""
         variants = cls(data)
         for name in (CONTIG, POSITION, ALLELES, IDS):
             array = variants._find(name)
@@ -140,7 +140,7 @@ class Variants:
 
     @classmethod
     def names_of(cls, data: zarr.Group | xr.Dataset, d: int) -> Names:
-        """Return names and coordinates of d variants; for a group, they are read on demand."""
+        """Return names and coordinates of d variants; those of a group are read on demand."""
         if isinstance(data, xr.Dataset):
             here = cls.of(data, d, "the Dataset")
             return Names(here.names(), here.samples(), here.coords(), dim="variants")
@@ -149,16 +149,16 @@ class Variants:
         return Names(*of_each, stored.key, stored.check, partial(stored.columns, d))
 
     def names(self) -> Array | None:
-        """Return the names of the variants: ids, or "contig:position[:ref:alt]" without an id.
+        """Return the names of the variants: ids, or else "contig:position[:ref:alt]".
 
-        Variants that share an id are named by their positions, too. The result is None if the data
-        have neither ids nor positions.
+        Variants without an id and variants that share an id are named by position. The result is
+        None if the data have neither ids nor positions.
         """
         naming = self._naming
         return None if naming is None else self._variant_names(naming)
 
     def on_x(self) -> Index:
-        """Positions of the variants on X, ascending."""
+        """Return the ascending positions of the variants on X, counted from 0."""
         index, names = self.get(CONTIG), self.get(CONTIGS)
         if index is None:
             return np.empty(0, dtype=np.int64)
@@ -171,18 +171,18 @@ class Variants:
         return self._text("sample_id")
 
     def coords(self) -> dict[str, Array]:
-        """Return contigs, positions, ids and alleles of the variants, as far as they are stored."""
+        """Return contigs, positions, ids and alleles of the variants, if they are stored."""
         return {name: read() for name, (_, read) in self._readers().items()}
 
     def columns(self, d: int) -> dict[str, Column]:
-        """Return coordinates and names of d variants as columns that are read in parts."""
+        """Return coordinates and names of d variants as columns, which are read in parts."""
         readers, naming = self._readers(), self._naming
         if naming is not None:
             readers[NAME] = np.dtype(object), partial(self._variant_names, naming)
         return {name: Column(d, dtype, read) for name, (dtype, read) in readers.items()}
 
     def _readers(self) -> dict[str, tuple[Any, Callable[..., Array]]]:
-        """Return, for each coordinate, its dtype and a function that reads all rows or a slice."""
+        """Return the dtype of each coordinate, and a function that reads it or a slice of it."""
         text_, alleles = np.dtype(object), self._find(ALLELES)
         readers: dict[str, tuple[Any, Callable[..., Any]]] = {
             CONTIG: (text_, self._contigs),
@@ -202,7 +202,7 @@ class Variants:
         return self.get(POSITION), self.get(CONTIG), self.samples()
 
     def check(self) -> None:
-        """Read the arrays of variant names, to validate them, in parts, which saves memory."""
+        """Read the arrays of variant names in parts, so that damaged chunks raise an error."""
         for name in (IDS, POSITION, CONTIG, CONTIGS):
             array = self._find(name)
             if array is not None and not isinstance(array, xr.Variable):
@@ -246,7 +246,7 @@ class Variants:
 
     def _positions(self, rows: slice | None = None) -> Array:
         position = self.get(POSITION, rows=rows)
-        assert position is not None, "it is asked for where there is one"
+        assert position is not None, "callers check that positions are stored"
         return position.astype(np.int64)
 
     def _contigs(self, rows: slice | None = None) -> Array | None:
@@ -270,7 +270,7 @@ class Variants:
 
     @cached_property
     def _naming(self) -> Naming | None:
-        """Return the naming rule for all variants; None if there are no ids and no positions."""
+        """Naming rule for all variants; None if there are neither ids nor positions."""
         has_places = self._find(CONTIG) is not None and self._find(POSITION) is not None
         ids = self._find(IDS)
         if ids is None:
@@ -312,7 +312,7 @@ class Variants:
         return (self._variant_names(naming, rows) for rows in slices(n, STRETCH))
 
     def _variant_names(self, naming: Naming, rows: slice | None = None) -> Array:
-        """Return the names of all variants, or of those in `rows`, by a naming rule."""
+        """Return the names of all variants, or of the variants `rows`, by a naming rule."""
         if not naming.by_place:
             ids = self._text(IDS, rows)
             assert ids is not None, "they name the variants"
@@ -342,10 +342,10 @@ class Variants:
 
 
 class Naming(NamedTuple):
-    """Rule that names variants: by id, or else by position, with alleles if these are repeated.
+    """Rule for names of variants: id, or else position, with alleles if positions are repeated.
 
-    `repeated` are hashes (`repeated_bits`) of the ids that several variants have; these variants
-    are named by position.
+    `repeated` contains hashes (`repeated_bits`) of the ids that several variants share. These
+    variants are named by position.
     """
 
     by_id: bool
@@ -360,8 +360,8 @@ def unnamed(ids: Array) -> Mask:
 
 
 def _alleles(alleles: Array | None) -> dict[str, Array]:
-    """Return the reference allele and the other alleles, separated by commas, of each variant."""
-    assert alleles is not None, "they are asked for where there are some"
+    """Return the reference alleles, and the other alleles joined by commas, of the variants."""
+    assert alleles is not None, "callers check that the alleles are stored"
     columns = [text(column) for column in alleles.T]
     alt = columns[1].copy() if columns[1:] else np.full(len(alleles), "", dtype=object)
     for column in columns[2:]:
@@ -374,9 +374,9 @@ def _alleles(alleles: Array | None) -> dict[str, Array]:
 class FilterColumn:
     """FILTER of d variants: PASS, other filters, or "." if no filters were applied.
 
-    `passed` is the mask of PASS, `n_failed` the number of variants with other filters, and
-    `n_unset` that of variants with ".". `by_id` is the number of variants with each filter other
-    than PASS; a variant may have several.
+    `passed` is the mask of PASS. `n_failed` is the number of variants with other filters, and
+    `n_unset` the number of variants with ".". `by_id` contains the number of variants per filter
+    other than PASS; a variant may have several filters.
     """
 
     passed: Mask  # (d,)
@@ -420,15 +420,15 @@ class FilterColumn:
 
 
 def passing(source: AbstractSource, data: Any, missing_chunks: MissingChunks) -> SubsetSource:
-    """Return a view of a source with the variants whose FILTER is PASS.
+    """Return a view of a source that contains only the variants with FILTER PASS.
 
     `data` is the group or Dataset from which the source was opened.
     """
     filters = FilterColumn.of(data, source.n_features, missing_chunks)
     if filters is None:
         raise InputError(
-            f"The data have no {FILTER} with {FILTER_IDS}, as VCF Zarr has, so it is not known "
-            "which features pass. Leave out pass_only=True."
+            f"The data do not contain {FILTER} and {FILTER_IDS} of VCF Zarr, so it is not known "
+            "which features pass the filters. Leave out pass_only=True."
         )
     if not filters.passed.any():
         raise InputError(
@@ -442,7 +442,7 @@ def passing(source: AbstractSource, data: Any, missing_chunks: MissingChunks) ->
 
 
 class Multiallelic(NamedTuple):
-    """Numbers of variants with at least two alternative alleles, and of those with one ``*``."""
+    """Number of multi-allelic variants, and how many have a spanning deletion (allele ``*``)."""
 
     n: int
     n_spanned: int = 0
@@ -464,7 +464,7 @@ class Multiallelic(NamedTuple):
 
 
 def _stretches(array: zarr.Array[Any]) -> list[slice]:
-    """Return slices of at least `AT_A_TIME` rows of an array, each of whole chunks."""
+    """Return slices of whole chunks, with at least `AT_A_TIME` rows each, that cover an array."""
     chunk = (array.shards or array.chunks)[0]
     step = chunk * -(-AT_A_TIME // chunk)
     return [slice(start, start + step) for start in range(0, array.shape[0], step)]

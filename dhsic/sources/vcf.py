@@ -1,9 +1,9 @@
-"""VCF and BCF: decoded once, to VCF Zarr in a temporary folder, and read there.
+"""VCF and BCF: decoded once to VCF Zarr in a temporary folder, and read from there.
 
 A VCF can only be read from its beginning, but a selection reads features repeatedly and in any
-order. Therefore the first process that opens a file reads it once, in bounded memory, and writes
-the same arrays as bio2zarr (`dhsic.sources.vcz`); everything else is as for VCF Zarr. The folder is
-in ``TMPDIR`` and is removed when the process ends. Workers without access to the folder decode the
+order. The first process that opens a file therefore reads it once, in bounded memory, and writes
+the same arrays as bio2zarr. They are read like any VCF Zarr (`dhsic.sources.vcz`). The folder is in
+``TMPDIR`` and is removed when the process ends. Workers without access to the folder decode the
 file themselves.
 """
 
@@ -76,7 +76,7 @@ _decoded: dict[tuple[int, str, str], Decoded] = {}
 
 
 def is_vcf(path: str) -> bool:
-    """Whether a path or URL is a VCF or BCF file by its suffix."""
+    """Whether a path or URL has the suffix of a VCF or BCF file."""
     return path.lower().endswith(SUFFIXES)
 
 
@@ -95,6 +95,7 @@ class Decoded:
     has_dosages : bool
         Whether the first variant of the VCF has DS.
     folder : Path
+        The folder of the decoded store.
     """
 
     path: Path
@@ -105,21 +106,21 @@ class Decoded:
 
     @property
     def variable(self) -> str:
-        """Name of the array of VCF Zarr with the calls."""
+        """Name of the VCF Zarr array that contains the calls."""
         return FIELDS[self.name]
 
     @property
     def hint(self) -> str:
-        """Advice if rounded calls are read although the file has dosages; otherwise ""."""
+        """Advice if calls are read although the file has dosages; otherwise ""."""
         if self.name != "GT" or not self.has_dosages:
             return ""
         return (
-            f"{self.path} holds imputed dosages (DS), and genotype calls (GT) are read, which are "
-            "rounded. Pass variable='DS' to read the dosages."
+            f"{self.path} contains imputed dosages (DS), but the rounded calls (GT) are read. Pass "
+            "variable='DS' to read the dosages."
         )
 
     def decode(self) -> None:
-        """Write the store, unless it exists on this machine.
+        """Decode the VCF and write the store, unless the store exists on this machine.
 
         Raises
         ------
@@ -152,9 +153,10 @@ class Decoded:
                 if error.errno != errno.ENOSPC:
                     raise
                 raise InputError(
-                    f"The disk of {aside.parent} is full, where the calls of {self.path} are "
-                    "decoded to. Free some space, or set TMPDIR to a folder on a larger disk. Or "
-                    f"convert the file there: dhsic convert {shlex.quote(str(self.path))} OUT.vcz"
+                    f"The disk of {aside.parent} is full, so the calls of {self.path} cannot be "
+                    "decoded there. Free some space, or set TMPDIR to a folder on a larger disk. "
+                    "Or convert the file there: dhsic convert "
+                    f"{shlex.quote(str(self.path))} OUT.vcz"
                 ) from error
             finally:
                 shutil.rmtree(aside, ignore_errors=True)
@@ -183,12 +185,12 @@ def stamp_of(path: Path) -> tuple[int, int]:
 
 @cache
 def _folder(pid: int) -> TemporaryDirectory[str]:  # noqa: ARG001  # each process has its own
-    """Create a temporary folder, once per process, that is removed when the process ends."""
+    """Create the temporary folder of a process, which is removed when the process ends."""
     return TemporaryDirectory(prefix="dhsic-decoded-", ignore_cleanup_errors=True)
 
 
 def decoded_store(path: str) -> DecodedStore:
-    """Return the store of the field of a VCF that this process decoded last, or decode the VCF."""
+    """Return the store that this process last decoded from a VCF; if none, decode the VCF."""
     place = Path(path).absolute()
     found = _decoded.get((os.getpid(), str(place), ""))
     is_same = found is not None and place.is_file() and found.stamp == stamp_of(place)
@@ -196,10 +198,10 @@ def decoded_store(path: str) -> DecodedStore:
 
 
 def decoded_vcf(path: str, variable: str | None = None) -> DecodedStore:
-    """Return the store of one field of a VCF, after decoding it if this process has not done so.
+    """Decode one field of a VCF, unless this process has decoded it; return the Zarr store.
 
-    `variable` is a field of FORMAT, or the name of its array; by default, the first of `FIELDS`
-    that the file has.
+    `variable` is a field of FORMAT, or the name of its Zarr array. By default it is the first of
+    `FIELDS` that the file has.
 
     Raises
     ------
@@ -230,9 +232,12 @@ def decoded_vcf(path: str, variable: str | None = None) -> DecodedStore:
 
 
 def _field_of(path: Path, variable: str | None) -> tuple[str, bool]:
-    """Return the field of FORMAT to read, and whether the first variant has DS.
+    """Return the field of FORMAT to read, and whether the first variant has dosages (DS).
 
-    InputError is raised if the file does not have the field.
+    Raises
+    ------
+    InputError
+        The file does not have the field.
     """
     file = _opened(path)
     fields = _ids(file, "FORMAT")
@@ -257,8 +262,8 @@ def _field_of(path: Path, variable: str | None) -> tuple[str, bool]:
 def _without_calls(path: Path, what: str, fields: Iterable[str]) -> InputError:
     """Return the error for a VCF without the calls that were requested.
 
-    `what` is the object of "has", such as "no field 'GT' that is read"; `fields` are the fields of
-    FORMAT that the file has.
+    `what` completes the sentence "The file has ...", for example "no field 'GT' that is read".
+    `fields` are the fields of FORMAT that the file has.
     """
     has = sorted(fields)
     known = [name for name in FIELDS if name in has]
@@ -273,13 +278,13 @@ def _without_calls(path: Path, what: str, fields: Iterable[str]) -> InputError:
     else:
         remedy = "Write the file again with genotype calls (GT)."
     return InputError(
-        f"{path} has {what}: its fields of FORMAT are {', '.join(has) or 'none'}. Fields that are "
-        f"read are GT (genotypes), DS (dosages) and GP (probabilities). {remedy}"
+        f"{path} has {what}: its fields of FORMAT are {', '.join(has) or 'none'}. dhsic reads the "
+        f"fields GT (genotypes), DS (dosages) and GP (probabilities). {remedy}"
     )
 
 
 def _ids(file: Any, kind: str) -> dict[str, dict[str, Any]]:
-    """Return the header entries of a kind (FORMAT, INFO) in a VCF, by ID."""
+    """Return the header entries of one kind (FORMAT or INFO) of a VCF, by ID."""
     entries = (entry.info() for entry in file.header_iter() if entry.type == kind)
     return {entry["ID"]: entry for entry in entries}
 
@@ -305,7 +310,7 @@ def _opened(path: Path) -> Any:
 
 
 def _check_end(path: Path) -> None:
-    """Raise DataError for a bgzip file that lacks the block with which such files end."""
+    """Raise DataError for an incomplete bgzip file, which lacks the final block of the format."""
     with path.open("rb") as file:
         head = file.read(14)
         if not (head.startswith(GZIP) and head[12:14] == BGZIP_MARK):
@@ -314,13 +319,13 @@ def _check_end(path: Path) -> None:
         if file.read() == BGZIP_END:
             return
     raise DataError(
-        f"{path} has no end: it is incomplete, because it lacks the block with which bgzip ends a "
-        "file. Copy or write it again."
+        f"{path} is incomplete: it lacks the block that bgzip writes at the end of a file. Copy or "
+        "write it again."
     )
 
 
 def genotype_dosages(alleles: Array) -> Float:
-    """Return the dosages (m,) float32 of genotype calls (m, 2); NaN if an allele is missing.
+    """Convert genotype calls (m, 2) to dosages (m,) float32; NaN if an allele is missing.
 
     >>> genotype_dosages(np.array([[0, 2], [1, NO_COPY], [1, MISSING]])).tolist()
     [1.0, 2.0, nan]
@@ -333,7 +338,7 @@ def genotype_dosages(alleles: Array) -> Float:
 
 @dataclass
 class Columns:
-    """Annotations of the variants in one part of a VCF, one element per variant."""
+    """Annotations of the variants in one part of a VCF: lists with one element per variant."""
 
     contigs: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
@@ -345,7 +350,7 @@ class Columns:
 
 
 class Writer:
-    """Writes one field of a VCF as VCF Zarr, in parts of the variants."""
+    """Writer that converts one field of a VCF to VCF Zarr, some variants at a time."""
 
     def __init__(self, path: Path, name: str, folder: Path) -> None:
         self.path, self.name, self.folder = path, name, folder
@@ -399,7 +404,7 @@ class Writer:
         self._tell()
 
     def _tell_lacking(self, n: int) -> None:
-        """Warn if some of n variants do not have the field; InputError if none has it."""
+        """Warn if some of n variants lack the field; raise InputError if all lack it."""
         if not self.n_without_values:
             return
         names = " nor ".join(dict.fromkeys([self.name, "GT"]))
@@ -415,28 +420,29 @@ class Writer:
         )
 
     def _tell(self) -> None:
-        """Warn of calls that are read as missing, and of dosages that depend on an assumption."""
+        """Warn of calls that are read as missing, and of assumptions about dosages."""
         if self.n_without_reads:
             warn(
                 f"{self.path} has {self.n_without_reads:,} reference calls (0/0) without a single "
-                f"read ({READS} is 0). They are read as missing: versions of GATK write them where "
-                "nothing was called. To read them as 0/0, remove "
+                f"read ({READS} is 0). They are read as missing, because some versions of GATK "
+                "write them where nothing was called. To read them as 0/0, remove "
                 f"{READS}: bcftools annotate -x FORMAT/{READS} {shlex.quote(str(self.path))} "
                 "-o NEW.vcf"
             )
         if self.n_called:
             warn(
                 f"{self.path} has {self.n_called:,} genotype calls (GT) without {self.name}. Their "
-                "dosages are the numbers of alternative alleles of these calls, as in PLINK 2."
+                "dosages are computed from the calls: the number of alternative alleles, as in "
+                "PLINK 2."
             )
         contigs = np.array([*self.n_without_calls], dtype=object)
         n_on_x = sum(self.n_without_calls[name] for name in contigs[are_on_x(contigs)])
         if n_on_x and self.name == "DS":
             warn(
-                f"{self.path} has {n_on_x:,} variants on X with dosages (DS) and no "
-                "genotype calls (GT), which would show the haploid calls of males. Dosages of "
-                "males are assumed to range from 0 to 2, like those of females. If they range from "
-                "0 to 1, exclude X, or write the file again with GT."
+                f"{self.path} has {n_on_x:,} variants on X with dosages (DS) but no "
+                "genotype calls (GT), so haploid calls of males cannot be recognised. Dosages of "
+                "males are assumed to range from 0 to 2, as for females. If they range from 0 to "
+                "1, exclude X, or write the file again with GT."
             )
 
     def _records(self) -> Iterator[Any]:
@@ -450,7 +456,7 @@ class Writer:
             n += 1
 
     def _next(self, n: int) -> Any:
-        """Return the next record, after n others; None at the end of the file."""
+        """Return the next record; None at the end. `n` is the number of records before it."""
         try:
             return next(self.file)
         except StopIteration:
@@ -462,10 +468,10 @@ class Writer:
             ) from error
 
     def _declare(self, contig: str) -> set[str]:
-        """Open the file again, add all of its contigs to the header, and return them.
+        """Open the file again, add all contigs to its header, and return the contigs.
 
-        If a contig is not in the header, cyvcf2 returns the first variant on it even if the record
-        is damaged, and then reading its alleles may crash the process.
+        If a contig is not in the header, cyvcf2 returns its first variant even if the record is
+        damaged. Reading the alleles of that record may crash the process.
         """
         contigs = {contig: None}
         with suppress(Exception):  # of damage, which the second reading finds
@@ -515,7 +521,8 @@ class Writer:
             raise self._refused(
                 number,
                 f"calls of {alleles.shape[1]} alleles among {len(record.ALT) + 1}",
-                "At most 2 alleles per call, among at most 127, are read. Exclude such variants",
+                "dhsic reads at most 2 alleles per call, and at most 127 alleles per variant. "
+                "Exclude such variants",
             )
         if READS in record.FORMAT:
             alleles = self._supported(record, alleles)
@@ -525,12 +532,12 @@ class Writer:
         return np.hstack([alleles, missing])
 
     def _add_lacking(self, record: Any) -> None:
-        """Count a variant that has neither the field nor GT."""
+        """Count a variant that has neither the field nor GT, and record its other fields."""
         self.n_without_values += 1
         self.other_fields |= {*record.FORMAT}
 
     def _supported(self, record: Any, alleles: Array) -> Array:
-        """Return alleles (m, p) in which reference calls that no read supports are missing.
+        """Return alleles (m, p); reference calls without any supporting read become missing.
 
         See `unsupported_calls`. Calls of imputed variants (DS or GP) are not changed.
         """
@@ -545,7 +552,7 @@ class Writer:
         return np.where(no_call[:, None] & (alleles == 0), MISSING, alleles)
 
     def _dosages(self, record: Any, number: int) -> Float:
-        """Return the dosages (m,) of all alleles but REF, from DS or GP; NaN where absent."""
+        """Return the dosages (m,) of all alleles except REF, from DS or GP; NaN if missing."""
         values = record.format(self.name)
         if values is None:
             return np.full(self.shape, np.nan, np.float32)
@@ -574,7 +581,7 @@ class Writer:
         )
 
     def _arrays(self, columns: Columns) -> dict[str, Array]:
-        """Return annotations of some variants as arrays of VCF Zarr, by name."""
+        """Convert the annotations of some variants to arrays, by their VCF Zarr names."""
         return {
             CONTIG: np.array(columns.contigs, dtype=np.int32),
             POSITION: np.array(columns.positions, dtype=np.int32),
@@ -601,7 +608,7 @@ class Writer:
             array[(slice(n_done, None), *(slice(0, n) for n in after))] = part
 
     def _create(self, name: str, part: Array) -> Any:
-        """Create an empty array of the store for values like its first part."""
+        """Create an empty array in the store, with dtype and shape for values like `part`."""
         dims = {self.array: self.dims, ALLELES: ("variants", "alleles")}
         is_calls = name == self.array
         return create_array(

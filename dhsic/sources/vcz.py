@@ -1,10 +1,9 @@
 """Genotypes and dosages in VCF Zarr, as written by bio2zarr and sgkit.
 
 A genotype lists allele indices, one per chromosome copy: 0 is the reference allele, numbers above 0
-are other alleles, -1 is missing, and -2 is an absent copy (a haploid call in a diploid array). Its
-dosage is the number of non-reference alleles, which is neither the ``sum`` over the copies nor the
-largest index. The store is never opened through xarray, because its masking replaces dosage 0 by
-NaN.
+are other alleles, -1 is missing, and -2 is an absent copy (a haploid call in a diploid array). The
+dosage is the number of non-reference alleles, not the sum of the indices or the largest index. The
+store is never opened through xarray, because xarray's masking replaces dosage 0 by NaN.
 
 Other arrays of a store that describe variants are read by `dhsic.sources.variants`.
 """
@@ -53,12 +52,12 @@ X, FEW_VARIANTS = ("X", "23"), 8
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """Rule that converts stored calls, features first, to numbers.
+    """Conversion of stored calls, with features on the first axis, to numbers such as dosages.
 
     ``call_genotype`` (variants, samples, ploidy) becomes the number of non-reference alleles, int8,
-    -1 if missing. At a multi-allelic site all alternative alleles count together: 0/2 is 1 and 1/2
-    is 2. Other variables (``call_dosage``, ``call_DS``) are read unchanged; a third dimension is
-    allowed if it has one element. A mask (``call_dosage_mask``) is applied.
+    or -1 if missing. At a multi-allelic site all alternative alleles count: 0/2 is 1 and 1/2 is 2.
+    Other variables (``call_dosage``, ``call_DS``) are read unchanged. They may have a third
+    dimension of one element. A mask (``call_dosage_mask``) is applied.
 
     `chunked` is the stored array, and `n_alleles` the maximum number of alleles of a variant, if
     known. `mask` is the stored mask of missing calls, and `variants` are the annotations, such as
@@ -74,10 +73,11 @@ class Calls:
 
     @cached_property
     def haploid_by_contig(self) -> dict[str, int]:
-        """Number of samples with one copy of a contig of which other samples have more, by contig.
+        """Number of haploid samples per contig, for contigs that are diploid in other samples.
 
-        Such samples have a haploid call at the variant in the middle of the contig, or are males
-        according to their calls on X, see `homozygous_males`. Autosomes are not examined.
+        A sample is haploid if it has a haploid call at the variant in the middle of the contig. On
+        X, males that are recognised by their calls (`homozygous_males`) are haploid, too. Autosomes
+        are not examined.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class Calls:
 
     @cached_property
     def _sex_contigs(self) -> dict[str, Index]:
-        """Positions of the features on each contig that is not an autosome, by contig."""
+        """Feature positions on each contig that is not an autosome, by name of the contig."""
         contigs = None if self.variants is None else self.variants.get(CONTIG)
         names = None if self.variants is None else self.variants.get(CONTIGS)
         is_known = contigs is not None and names is not None and contigs.dtype.kind in "iu"
@@ -138,13 +138,13 @@ class Calls:
 
     @cached_property
     def sex_linked_features(self) -> Index:
-        """Ascending positions of the features on contigs that are not autosomes."""
+        """Ascending positions of the features on sex chromosomes and other non-autosomes."""
         each = [*self._sex_contigs.values()]
         return np.sort(np.concatenate(each)) if each else np.empty(0, dtype=np.int64)
 
     @cached_property
     def haploid_only_features(self) -> Index:
-        """Ascending positions of features on contigs on which all stored calls are haploid.
+        """Ascending positions of the features on contigs with haploid calls only.
 
         Only the variant in the middle of each contig is examined. Autosomes are not examined.
         """
@@ -162,20 +162,23 @@ class Calls:
 
     @cached_property
     def haploid_features(self) -> Index:
-        """Ascending positions of features that are haploid in only some samples."""
+        """Ascending positions of features on contigs that are haploid in some samples only."""
         each = [self._sex_contigs[name] for name in self.haploid_by_contig]
         return np.sort(np.concatenate(each)) if each else np.empty(0, dtype=np.int64)
 
     @property
     def homozygous_males(self) -> Mask:
-        """Mask (m,) of males whose single copy of X is written as two (`dhsic.sources.males`)."""
+        """Mask (m,) of males with a single copy of X that is stored as two equal alleles.
+
+        `dhsic.sources.males` recognises them.
+        """
         return self._copies_by_calls.males
 
     @cached_property
     def _copies_by_calls(self) -> CopiesOfX:
-        """Males, inferred from their few heterozygous calls on X, see `males_by_calls`.
+        """Males, recognised by their few heterozygous calls on X (`males_by_calls`).
 
-        There are no such males if the store has no X, or haploid calls on X.
+        There are none if the store has no X, or if it has haploid calls on X.
         """
         m = self.chunked.n_samples
         counts, none = np.zeros(m), CopiesOfX(np.zeros(m, dtype=bool), are_clear=True)
@@ -191,14 +194,17 @@ class Calls:
 
     @property
     def sexes(self) -> Sexes:
-        """Sexes of the samples, inferred from the calls on X."""
+        """Sexes of the samples, according to their calls on X."""
         males, copies = self.males, self._copies_by_calls
         females = ~males if males.any() else males
         return Sexes(males, females, int(copies.males.sum()), are_clear=copies.are_clear)
 
     @cached_property
     def males(self) -> Mask:
-        """Mask (m,) of the males: samples with only haploid calls at some variants on X."""
+        """Mask (m,) of the males: all their calls at a few variants on X are haploid.
+
+        If no call on X is haploid, the males are `homozygous_males`.
+        """
         at = next((self._sex_contigs[c] for c in self.haploid_by_contig if self._is_x(c)), None)
         if at is None or self.homozygous_males.any():
             return self.homozygous_males
@@ -211,9 +217,9 @@ class Calls:
         return males & ~females
 
     def by_sex(self, genotypes: Array, rows: Index | None) -> Array:
-        """Return calls (c, n, ploidy) on X in which calls of `homozygous_males` are haploid.
+        """Convert the calls of `homozygous_males` on X to haploid calls, (c, n, ploidy).
 
-        Heterozygous calls of these males become missing. Calls that are stored as haploid are
+        Heterozygous calls of these males become missing. Calls that are stored as haploid remain
         unchanged. `rows` (n,) are the samples; None for all.
         """
         males = self.homozygous_males if rows is None else self.homozygous_males[rows]
@@ -229,13 +235,13 @@ class Calls:
 
     @staticmethod
     def copies(genotypes: Array) -> Array:
-        """Return the number of copies in each call (..., ploidy); 0 if an allele is missing."""
+        """Count the chromosome copies in each call (..., ploidy); 0 if an allele is missing."""
         there = np.where((genotypes == MISSING).any(axis=-1), 0, 1)
         return np.asarray((genotypes != NO_COPY).sum(axis=-1) * there).astype(np.int8)
 
     @classmethod
     def allele_counts(cls, genotypes: Array) -> tuple[Array, Array]:
-        """Count alternative alleles, and all alleles, in calls (c, m, ploidy); (c,) each."""
+        """Count the alternative alleles and all alleles, (c,) each, in calls (c, m, ploidy)."""
         copies = cls.copies(genotypes)
         alternative = ((genotypes > 0).sum(axis=-1) * (copies > 0)).sum(axis=1)
         return alternative, copies.sum(axis=1, dtype=np.int64)
@@ -248,12 +254,15 @@ class Calls:
 
     @property
     def dtype(self) -> Any:
-        """Dtype of the numbers (dosages) that `numbers` returns."""
+        """Dtype of the values that `numbers` returns."""
         return np.dtype(np.int8) if self.is_genotype else self.chunked.dtype
 
     @property
     def missing_code(self) -> int | None:
-        """Missing code of the numbers: -1, the largest value if unsigned with a mask, or None."""
+        """Missing code of the values that `numbers` returns; None for floats.
+
+        It is -1 for signed integers, and the largest value for unsigned integers with a mask.
+        """
         if self.dtype.kind == "b" and self.mask is not None:
             raise InputError(
                 f"{self.mask.label} marks missing values of booleans, which cannot be "
@@ -265,7 +274,7 @@ class Calls:
         return MISSING if self.dtype.kind == "i" else None
 
     def numbers(self, values: Array, block: Block, rows: Index | None) -> Array:
-        """Convert stored calls (c, m, ...) to numbers (c, m)."""
+        """Convert stored calls (c, m, ...) to dosages or other numbers (c, m)."""
         if self.is_genotype:
             self._check_alleles(values, block, rows)
             return fold(values, self.policy)
@@ -417,14 +426,14 @@ def _haploid_calls(label: str, contig: str) -> str:
 
 
 def _packing_of(array: zarr.Array[Any]) -> Packing | None:
-    """Return the packing of call values; None for integers whose only missing code is negative."""
+    """Return the packing of call values; None for integers with only a negative missing code."""
     attributes = declared(array)
     code = code_among(attributes, array.dtype)
     return Packing.of(attributes, array.dtype, keeps_code=code is None or code < 0)
 
 
 def holds_calls(array: zarr.Array[Any]) -> bool:
-    """Whether an array contains calls, by its name (call_...) and its dimensions."""
+    """Whether an array contains calls, judging by its name (call_...) and its dimensions."""
     dims = dimension_names(array)
     is_declared = dims is None or set(dims[:2]) == {"variants", "samples"}
     return array.basename.startswith("call_") and array.ndim >= 2 and is_declared
@@ -438,7 +447,7 @@ def is_genotype(array: zarr.Array[Any]) -> bool:
 
 
 def _variants_axis(array: zarr.Array[Any], label: str, *, is_genotype: bool) -> int:
-    """Return the axis of the variants, from the dimension names; axis 0 without names."""
+    """Return the axis of the variants according to the dimension names; 0 without names."""
     dims = dimension_names(array)
     dim_names = dims or ("variants", "samples")
     if array.ndim < 2 or set(dim_names[:2]) != {"variants", "samples"}:
@@ -449,19 +458,19 @@ def _variants_axis(array: zarr.Array[Any], label: str, *, is_genotype: bool) -> 
     if array.ndim > 2 and not is_genotype and array.shape[2:] != (1,):
         raise InputError(
             f"{label} has shape {array.shape}{f' and dimensions {dims}' if dims else ''}, so "
-            "several numbers per call, but a feature has one. Choose variable='call_genotype' or "
-            "a variable with dimensions (variants, samples), or split multi-allelic variants "
-            "before conversion."
+            "it has several numbers per call, but a feature needs one. Choose "
+            "variable='call_genotype' or a variable with dimensions (variants, samples), or split "
+            "multi-allelic variants before conversion."
         )
     return dim_names.index("variants")
 
 
 def unsupported_calls(alleles: Array, reads: Array, quality: Array | None) -> Mask:
-    """Return the mask (..., m) of reference calls that no read supports.
+    """Return the mask (..., m) of reference calls without any supporting read.
 
     GATK GenotypeGVCFs 4.2.3 to 4.5 writes 0/0 with DP and GQ 0 where nothing was called. A call
-    with positive GQ is not marked. Neither are calls of a variant if most calls of other alleles
-    have no reads either, because then reads were not counted.
+    with positive GQ is not in the mask. If most non-reference calls of a variant have no reads
+    either, reads were not counted, and no call of the variant is in the mask.
 
     Parameters
     ----------
@@ -489,9 +498,9 @@ def unsupported_calls(alleles: Array, reads: Array, quality: Array | None) -> Ma
 def fold(genotypes: Array, policy: PloidyPolicy) -> Array:
     """Convert allele indices (..., ploidy) to dosages (...), int8, -1 if missing.
 
-    A call is missing if one of its alleles is missing, or if it has no copy. According to `policy`,
-    the dosage of a call of lower ploidy is the number of its alternative alleles, or this number
-    scaled to the full ploidy (rounded half to even).
+    A call is missing if one of its alleles is missing, or if it has no copy. `policy` determines
+    the dosage of a call of lower ploidy: the number of alternative alleles, or this number scaled
+    to the full ploidy (rounded half to even).
     """
     if genotypes.dtype == np.int8 and genotypes.shape[-1] == 2:
         # Pairs of 0 and 1 are added; other pairs are looked up in a table of all 65,536.

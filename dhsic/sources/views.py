@@ -1,9 +1,8 @@
 """Views of a source: subsets of features, and recoded, checked or permuted values.
 
-Every feature has a checksum of its stored values, in the order of the samples that are used. The
-checksum does not depend on chunks, compression, blocks, or the machine that reads the feature.
-Checksums therefore detect changes of values since they were first read, and show which features
-changed.
+Every feature has a checksum of its stored values, in the order of the used samples. The checksum
+does not depend on chunks, compression, blocks, or the machine that reads the feature. A changed
+checksum therefore shows that the values of a feature have changed since they were first read.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ MOST_NAMED = 3
 
 
 class AbstractView(AbstractSource):
-    """Source whose methods call those of another one, `base`, unless a subclass overrides them."""
+    """View of another source, `base`, which executes all methods that are not overridden."""
 
     def __init__(self, base: AbstractSource) -> None:
         self.base = base
@@ -44,7 +43,7 @@ class AbstractView(AbstractSource):
             setattr(self, name, getattr(base, name))
 
     def base_block(self, block: Block) -> Block:
-        """Return the block of the base that contains a block of this source."""
+        """Return the block of `base` that contains a block of this view."""
         return block
 
     def blocks(self, width: int) -> tuple[Block, ...]:
@@ -112,10 +111,10 @@ class AbstractView(AbstractSource):
 
 
 class SubsetSource(AbstractView):
-    """View of some `features` (ascending positions) of another source, renumbered from 0.
+    """View of some features of another source, renumbered from 0.
 
-    A block contains the selected features of one block of the other source. Features between them
-    are read from storage, too.
+    `features` are their ascending positions. A block contains the selected features of one block of
+    the other source. The features between them are also read from storage, and dropped.
     """
 
     features: Index
@@ -224,14 +223,14 @@ class SubsetSource(AbstractView):
 
 
 def whole_of(source: AbstractSource) -> AbstractSource:
-    """Return the source beneath all views, which has all features of the store."""
+    """Return the innermost source of nested views, which has all features of the store."""
     while isinstance(source, AbstractView):
         source = source.base
     return source
 
 
 def described(source: AbstractSource) -> Mapping[str, Column]:
-    """Return coordinates and names (key ``feature``) of the features as columns."""
+    """Return the coordinates of the features, and their names (``feature``), as columns."""
     columns = source.feature_columns()
     if columns is not None:
         return columns
@@ -245,7 +244,7 @@ def described(source: AbstractSource) -> Mapping[str, Column]:
 
 
 def stored_positions(source: AbstractSource) -> Index:
-    """Return the position in the store of each feature of a source, (d,)."""
+    """Return the position of each feature of a source in the underlying store, (d,)."""
     return source.of_features(np.arange(source.n_features + source.n_features_filtered))
 
 
@@ -254,7 +253,7 @@ def _of(base: AbstractSource, features: Any) -> SubsetSource:
 
 
 class ScaledSource(AbstractView):
-    """View of a source that has the `Scaling` of its features, for `scaling_of`."""
+    """View of a source that also carries the `Scaling` of its features."""
 
     def __init__(self, base: AbstractSource, scaling: Any) -> None:
         super().__init__(base)
@@ -270,8 +269,8 @@ class ScaledSource(AbstractView):
 class RecodedSource(AbstractView):
     """View in which values equal to one of `codes` are missing.
 
-    In floats they become NaN, and in integers they become the missing code of the view: `code`, or
-    else the missing code of `base`, or else the first of `codes`.
+    In floats they become NaN. In integers they become the missing code of the view, which is
+    `code`, or else the missing code of `base`, or else the first of `codes`.
     """
 
     def __init__(
@@ -296,9 +295,9 @@ def checksums(raw: Array) -> Index:
     """Return the checksums (c,) int64 of features with stored values (c, m), at 5 to 10 GB/s.
 
     The checksum is ``sum_i a_i (x_i xor (x_i >> 32)) mod 2^64`` over the 64-bit words x_i of a
-    feature, with random odd numbers a_i. Any change of a single word is detected; changes of
-    several words are missed with a probability of at most 2^-32. Unlike a plain sum, the checksum
-    also detects permutations of words.
+    feature, with random odd numbers a_i. It detects any change of a single word. It misses changes
+    of several words with a probability of at most 2^-32. Unlike a plain sum, it also detects
+    permutations of words.
 
     Examples
     --------
@@ -335,7 +334,7 @@ def _weights(n: int) -> Array:
 class ChecksummedSource(AbstractView):
     """View that compares the values of every read with the checksums of the first pass.
 
-    `checksums` (d,) are those of all features, over the samples `rows` (None: all).
+    `checksums` (d,) are the checksums of all features over the samples `rows` (None: all samples).
     """
 
     def __init__(self, base: AbstractSource, checksums: Index, rows: Index | None) -> None:
@@ -344,7 +343,7 @@ class ChecksummedSource(AbstractView):
 
     @staticmethod
     def over(source: AbstractSource, checksums: Index, rows: Index | None) -> AbstractSource:
-        """Return a view with checksums; sources in memory or with checksums are unchanged."""
+        """Return a checked view; return sources in memory and checked views unchanged."""
         if source.in_memory or isinstance(source, ChecksummedSource):
             return source
         return ChecksummedSource(source, checksums, rows)
@@ -372,14 +371,14 @@ class ChecksummedSource(AbstractView):
         if changed.size:
             raise DataError(
                 f"The values of {describe_features(changed)} differ from those in the first pass "
-                "of this run. The data changed while the run was working, or they are computed "
+                "of this run. The data changed during the run, or they are computed "
                 "differently each time. Restore the data (or write them to Zarr) and resume from "
                 "the checkpoint, or start again."
             )
 
 
 def describe_features(features: Index) -> str:
-    """Return a short text with the number and ascending positions of features.
+    """Describe features in a few words, by their number and their ascending positions.
 
     >>> describe_features(np.array([3, 4, 5, 9]))
     '4 features (3 to 5, 9)'
@@ -398,12 +397,12 @@ def describe_features(features: Index) -> str:
 class ShadowedSource(AbstractView):
     """The features of a source, followed by `n_copies` copies with permuted samples (shadows).
 
-    A shadow has the values of its feature, but does not depend on the labels. All features of a
-    copy have the same permutation, which is drawn with `seed`, so that dependences between features
-    are preserved between their shadows.
+    A shadow has the values of its feature, but is independent of the labels. All features of a copy
+    have the same random permutation (`seed`), so their shadows have the same dependences between
+    each other.
 
-    Only the samples `rows` are permuted; by default all. Features have no names. Blocks are those
-    of the source, once for the features and once for each copy.
+    Only the samples `rows` are permuted, by default all samples. Features have no names. The blocks
+    of the source are repeated for each copy.
     """
 
     def __init__(
@@ -455,15 +454,15 @@ class ShadowedSource(AbstractView):
         return digest.hexdigest()
 
     def _copy(self, block: Block) -> int:
-        """Return the number of the copy that contains a block; 0 for the original features."""
+        """Return the number of the copy that a block belongs to; 0 for the original features."""
         return block.start // self.n_real
 
 
 def packed(positions: Index) -> Any:
     """Compress ascending positions (n,) int64 for transfer; return other arrays unchanged.
 
-    Contiguous positions become the two ends of their range. Other positions become a compressed bit
-    mask over their range, up to 64 times smaller than the positions.
+    Contiguous positions become the start and stop of their range. Other positions become a
+    compressed bit mask over their range, which is up to 64 times smaller than the positions.
 
     Examples
     --------

@@ -1,12 +1,12 @@
-"""Features with a value so far from the others that all other values become equal by scaling.
+"""Features with extreme outliers: scaling makes all their other values nearly equal.
 
-Tests by ranks sort centred values. If one value of a feature is 1e20, its mean is about 1e18, and
-the differences between all other values are lost to rounding when the mean is subtracted. Such
-features are recognised by the gaps between values, and tests use the ranks of their stored values.
+Rank tests sort centred values. If one value of a feature is 1e20, the mean is about 1e18, and
+subtracting the mean loses the differences between all other values to rounding. Such features are
+recognised by the gaps between their values, and tests use the ranks of their stored values.
 
 Scores that use values, such as HSIC of standardised features, cannot use ranks, so a warning names
-these features. They are recognised by their moments: if a feature has only two distinct values, its
-mean fourth power follows from its largest value.
+the features. They are recognised by their moments: the mean fourth power of a feature with only two
+distinct values follows from its largest value.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from dhsic.sources.ids import abbreviate
 #: than `RESOLVED` times the largest value without loss of order.
 PROBE, SMALL = 64, 0.1
 RESOLVED = 2.0**-33
-#: Relative deviation of moments from those of two distinct numbers, below which a feature is told:
-#: its other values differ by less than about a millionth of their distance from the far number.
+#: Features cause a warning if their moments deviate by less than this, relatively, from the moments
+#: of two distinct numbers. The other values then differ by less than about a millionth of their
+#: distance from the outlier.
 ALIKE = 1e-12
 #: Maximum number of features that a warning names.
 MOST_NAMED = 3
 
 
 def with_order(Z: Float, raw: Array, mask: Mask | None, scaling: Any) -> Float:
-    """Return Z, in which features whose scaled values have lost their order contain scaled ranks.
+    """Use scaled ranks for features that lose the order of their values by scaling.
 
     Parameters
     ----------
     Z : (c, m) float64
-        Scaled values; such features are replaced in place by the scaled ranks of stored values.
+        Scaled values. Such features are replaced in place by scaled ranks of the stored values.
     raw : (c, m)
         Stored values.
     mask : (c, m) bool or None
@@ -55,9 +56,9 @@ def with_order(Z: Float, raw: Array, mask: Mask | None, scaling: Any) -> Float:
 
 
 def _without_resolution(raw: Array, scaling: Any) -> Index:
-    """Return the features, with stored values (c, m), that lose their order by scaling.
+    """Return the features that lose the order of their values by scaling; `raw` is (c, m).
 
-    Their gaps between values are too small in comparison with the largest value.
+    The gaps between their values are too small in comparison with the largest value.
     """
     values = raw[:, :: -(-raw.shape[1] // PROBE)].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -70,14 +71,15 @@ def _without_resolution(raw: Array, scaling: Any) -> Index:
 
 
 def warn_of_spikes(scaling: Any, n_samples: int, names_of: Callable[[], Array | None]) -> None:
-    """Warn of features with values so far away that all others are nearly equal after scaling.
+    """Warn of features with outliers so extreme that scaling makes other values nearly equal.
 
     Parameters
     ----------
     scaling : dhsic.sources.scaling.Scaling
         Scaling of all features, measured on `n_samples` samples.
     names_of : callable
-        Returns the names of the features, (d,) str, or None; called only for a warning.
+        Function that returns the names of the features, (d,) str, or None. It is only called if
+        there is a warning.
     """
     share_present = 1.0 - scaling.n_missing / n_samples
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -105,8 +107,8 @@ def warn_of_spikes(scaling: Any, n_samples: int, names_of: Callable[[], Array | 
     several = at.size > 1
     warn(
         f"{at.size:,} feature{'s contain' if several else ' contains'} a value more than a million "
-        f"times as far from the other values as these are from each other ({listed}). Scaled, the "
-        "other values are nearly equal, so scores that use values hardly depend on them; tests by "
-        "ranks do. If this value is an error, correct it or write NaN there; if it is real, take "
-        "logarithms or ranks of the feature."
+        f"times as far from the other values as these are from each other ({listed}). After "
+        "scaling, the other values are nearly equal, so scores that use values hardly depend on "
+        "them. Rank tests are not affected. If this value is an error, correct it or write NaN "
+        "there. If it is real, take logarithms or ranks of the feature."
     )

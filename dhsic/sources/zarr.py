@@ -1,13 +1,13 @@
-"""Matrices in Zarr: reading of one array in whole chunks along the features, and writing.
+"""Reading and writing of matrices in Zarr.
 
-Zarr silently replaces an absent chunk by fill values: a deleted file of genotypes becomes zeros,
-which are genotypes too. Here every chunk is read through the method `get` of a store in which
-absent chunks are errors (`stores`). This needs no additional requests, and a chunk cannot vanish
-between a check and the read.
+Zarr silently replaces an absent chunk by fill values. A deleted chunk of genotypes then becomes
+zeros, which are valid genotypes. Here every chunk is read through a store that raises an error for
+absent chunks (`stores`). This needs no additional requests, and no chunk can vanish between a check
+and the read.
 
-The default codecs of Zarr do not detect most bit flips. In every array that dhsic writes, the last
-codec is therefore crc32c; every chunk is written, so that an absent chunk must have been lost; and
-the fill value is outside the domain: -1 for integers, NaN for floats.
+Arrays that dhsic writes are protected further. The last codec is crc32c, because the default codecs
+of Zarr do not detect most bit flips. Every chunk is written, so an absent chunk has been lost. The
+fill value is outside the domain: -1 for integers, NaN for floats.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ BLOSC_LEVEL = 5  # genotypes: 7.4 x; level 1: 7.1 x; level 7, twice as slow: 7.6
 
 
 class ZarrSource(AbstractStored):
-    """Source of a Zarr array: format 2 or 3, sharded or not, in a folder, zip file or bucket."""
+    """Source of a Zarr array of format 2 or 3, with or without shards.
+
+    The store is a folder, a zip file or a bucket.
+    """
 
     chunked: ChunkedArray
 
@@ -83,8 +86,8 @@ def create_array(
 
     Elements are integers, floats, or `str` for text of any length. `dims` become `dimension_names`
     in format 3 and `_ARRAY_DIMENSIONS` in format 2. The default `fill_value` is outside the domain:
-    -1 for integers, NaN for floats. The codec lz4 is for arrays that are soon read again: on random
-    data it is ten times as fast.
+    -1 for integers, NaN for floats. The codec lz4 is for temporary arrays: on random data it is ten
+    times as fast as zstd.
     """
     kind, itemsize = ("T", 1) if dtype is str else (np.dtype(dtype).kind, np.dtype(dtype).itemsize)
     options: dict[str, Any] = {
@@ -112,7 +115,7 @@ def create_array(
 def write_array(
     group: zarr.Group, name: str, values: Any, dims: tuple[str, ...], chunk: int = 65536
 ) -> None:
-    """Write a small array completely, in chunks of `chunk` elements of its first dimension.
+    """Write a small array at once, in chunks of `chunk` elements along its first dimension.
 
     Text must be an object array.
     """
@@ -134,7 +137,7 @@ ONE_CHUNK_SAMPLES, MANY_SAMPLES = 250_000, 10_000
 def good_chunks(n_features: int, n_samples: int, value_bytes: int) -> tuple[int, int]:
     """Return the numbers of features and samples per chunk, for chunks of 4 to 16 MiB.
 
-    A chunk has all samples if there are at most `ONE_CHUNK_SAMPLES`.
+    A chunk contains all samples if there are at most `ONE_CHUNK_SAMPLES`.
     """
     samples = n_samples if n_samples <= ONE_CHUNK_SAMPLES else MANY_SAMPLES
     return chunk_width(n_features, samples * value_bytes), samples
@@ -143,8 +146,8 @@ def good_chunks(n_features: int, n_samples: int, value_bytes: int) -> tuple[int,
 def chunk_width(n_features: int, bytes_per_feature: int) -> int:
     """Return the number of features per chunk: a power of two, for chunks of 4 to 16 MiB.
 
-    Reading per core is fastest from 2 MiB on. A small matrix has smaller chunks, at least eight, so
-    that several cores can read it. Such chunks have at least 256 features.
+    Reading per core is fastest for chunks of at least 2 MiB. A small matrix has smaller chunks of
+    at least 256 features, so that there are about eight chunks for several cores to read.
     """
     least = -(-4 * 2**20 // bytes_per_feature)
     width = 1 << (least - 1).bit_length()
@@ -154,7 +157,7 @@ def chunk_width(n_features: int, bytes_per_feature: int) -> int:
 
 @contextmanager
 def written_aside(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Yield a temporary path for a store, which is renamed to `path` if the with block succeeds.
+    """Yield a temporary path for a store; rename it to `path` if the with block succeeds.
 
     If the process is killed, `path` remains unchanged.
     """
@@ -170,7 +173,7 @@ def written_aside(path: Path, *, overwrite: bool) -> Iterator[Path]:
 
 
 def put_in_place(aside: Path, path: Path) -> None:
-    """Rename a complete folder to `path`, replacing what exists there."""
+    """Move a complete folder to `path`; an existing folder there is replaced."""
     old = path.with_name(f".{path.name}.old")  # a folder cannot replace a non-empty one
     shutil.rmtree(old, ignore_errors=True)
     if path.exists():
@@ -180,7 +183,7 @@ def put_in_place(aside: Path, path: Path) -> None:
 
 
 def check_free(path: Path, *, overwrite: bool) -> None:
-    """Refuse a path that exists, unless it is a Zarr store that may be overwritten."""
+    """Raise InputError if a path exists, unless it is a Zarr store that may be overwritten."""
     if not path.exists():
         return
     if not overwrite:

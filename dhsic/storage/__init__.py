@@ -24,7 +24,7 @@ def store_at(
 ) -> AbstractStore:
     """Create the store object for a path or URL, without reading or writing.
 
-    Errors have the class `refusal`; their messages call the path or URL `what`.
+    Errors have the class `refusal`. Their messages begin with `what`, the name of the argument.
     """
     if not isinstance(path, str | PathLike) or not str(path):
         raise refusal(

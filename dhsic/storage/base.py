@@ -14,7 +14,7 @@ Tag = Mapping[str, str]
 
 
 class LostError(CheckpointError):
-    """Another process took over the write lock, because this one did not renew it in time."""
+    """Error that another process took over the write lock, which was not renewed in time."""
 
 
 def store_removed_error(path: Path | str) -> CheckpointError:
@@ -27,7 +27,7 @@ def store_removed_error(path: Path | str) -> CheckpointError:
 
 
 class StoredFile(NamedTuple):
-    """A file or object: its content, its version tag, and the time it was written."""
+    """Content of a file or object, its version tag, and the time of its last write."""
 
     data: bytes
     tag: Tag
@@ -51,15 +51,15 @@ class AbstractStore(ABC):
 
     @abstractmethod
     def names(self) -> set[str]:
-        """Names of the top-level entries; temporary files of writers are omitted."""
+        """Return the names of the top-level entries, without temporary files."""
 
     @abstractmethod
     def has(self, name: str) -> bool:
-        """Whether there is a file of this name."""
+        """Whether a file with this name exists."""
 
     @abstractmethod
     def get(self, name: str) -> StoredFile | None:
-        """Read the file of this name; None if it does not exist."""
+        """Read the file with this name; return None if it does not exist."""
 
     def read(self, name: str) -> bytes:
         """Return the content of a file; raise FileNotFoundError if it does not exist."""
@@ -70,32 +70,32 @@ class AbstractStore(ABC):
 
     @abstractmethod
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Return the contents of files, by name; files that do not exist are omitted."""
+        """Read files; return their contents by name, without files that do not exist."""
 
     @abstractmethod
     def write(self, name: str, data: bytes, *, sync: bool = True) -> None:
-        """Write or replace a file atomically; return when the file is durable.
+        """Write or replace a file atomically; return when it is safely on disk.
 
-        Without `sync` the call is faster, but the file may be lost if the machine crashes.
+        If `sync` is False, the call is faster, but the file may be lost if the machine crashes.
         """
 
     @abstractmethod
     def write_node(
         self, name: str, files: Mapping[str, bytes], confirm: Callable[[], object]
     ) -> None:
-        """Write files below a name, and replace files that an interrupted run left there.
+        """Write files below a name, replacing any files of an interrupted run.
 
-        `confirm` raises LostError if this process has lost the lock, so that files of the process
-        that took over are not overwritten.
+        `confirm` raises LostError if this process has lost the lock. It prevents overwriting the
+        files of the process that took over.
         """
 
     @abstractmethod
     def replace(self, name: str, data: bytes, tag: Tag | None) -> Tag:
         """Replace version `tag` of a file by `data`; return the tag of the new version.
 
-        `tag` was returned by the last `get` or `replace`; None means that the file does not exist
+        `tag` was returned by the last `get` or `replace`. None means that the file does not exist
         yet. Only the holder of the lock may call this method. In a folder, the operating system
-        guarantees a single holder; an object store raises LostError if another process has taken
+        guarantees a single holder. An object store raises LostError if another process has taken
         over.
         """
 

@@ -1,18 +1,17 @@
-"""`Checkpoint`: the state of a run, stored after every round; a crash loses at most one round.
+"""`Checkpoint`: the state of a run, stored after every round, so a crash loses at most one round.
 
 A checkpoint is a Zarr v3 group in a folder or at a URL of an object store, with a single writer::
 
     run.dhsic/
       zarr.json       root: identity of the run, number of the last round; replaced atomically, last
       start/          features: candidates before the first round; checksums: one per feature
-      rounds/000001/  features, scores: those removed in the round; its record in the attributes
+      rounds/000001/  removed features and their scores; attributes: the record of the round
       lock            lock of the process that writes; in an object store a lease
 
 A round is written once and made durable. It is valid only when the root refers to it.
 
-A method that needs more than the removed features of each round, such as weights, stores arrays
-with the round. The arrays of one round suffice to continue, so only those of the last two rounds
-are kept.
+A method may need further arrays to continue, such as weights. They are stored with each round. Only
+the arrays of the last two rounds are kept, because one round is sufficient to continue.
 """
 
 from __future__ import annotations
@@ -96,14 +95,15 @@ class Checkpoint:
         Parameters
         ----------
         identity : mapping
-            ``source`` (fingerprint), ``parameters`` and ``versions`` (mappings) must equal those
-            of the run that created the checkpoint; ``job`` is stored for the method `job`, and not
-            compared.
+            ``source`` (fingerprint), ``parameters`` and ``versions`` (mappings) must be the same as
+            in the run that created the checkpoint. ``job`` is not compared; the method `job`
+            returns it.
 
         Raises
         ------
         CheckpointError
-            The folder is not a checkpoint, belongs to another run, is being written, or damaged.
+            The folder is not a checkpoint, belongs to another run, is damaged, or is being written
+            by another process.
         StoreError
             An object store does not answer.
         """
@@ -128,7 +128,7 @@ class Checkpoint:
             )
 
     def _take(self) -> None:
-        """Take the lock; for a run detached to a cluster, the error names commands for that run."""
+        """Take the lock; the error for a detached run names the commands to follow or stop it."""
         try:
             self.lock.take()
         except CheckpointError as error:
@@ -162,10 +162,10 @@ class Checkpoint:
         return recovered.state
 
     def _claimed(self, identity: Mapping[str, Any]) -> Root | None:
-        """Read, check and rewrite the root of the stored run; None if no run is stored.
+        """Read, check and rewrite the root of the stored run; return None if no run is stored.
 
-        A previous holder of the lock may not know yet that it has lost the lock. After the root is
-        rewritten, that process cannot write the root any more.
+        A previous holder may not know yet that it has lost the lock. It cannot write the root any
+        more after this process has rewritten it.
         """
         while True:
             entry = self.store.get(ROOT)
@@ -181,7 +181,7 @@ class Checkpoint:
                 return root
 
     def _write(self, root: Root) -> None:
-        """Replace the root, if this process still holds the lock."""
+        """Replace the root; raise an error if this process has lost the lock."""
         self.lock.confirm()
         self._tag = self.store.replace(ROOT, root.encode(), self._tag)
         self._root = root
@@ -207,8 +207,8 @@ class Checkpoint:
     ) -> None:
         """Write the Zarr node of a state, then make the root refer to the node.
 
-        `about` are the attributes of the node, and `held` and `more` its arrays. The digest of the
-        node covers the texts `covered` and all arrays.
+        `about` contains the attributes of the node; `held` and `more` contain its arrays. The
+        digest of the node covers the texts `covered` and all arrays.
         """
         names = {name: sha(values) for name, values in more.items()}
         digest = digest_of(names, *covered, *held.values())
@@ -220,8 +220,8 @@ class Checkpoint:
     def check_data(self, checksums: Array) -> None:
         """Raise CheckpointError if values of features have changed since the run began.
 
-        `checksums` (d,) int64 are those of the present values, one per feature, see
-        `dhsic.sources.views`. Nothing is checked if the checkpoint has no checksums.
+        `checksums` (d,) int64 are computed from the present values, one per feature
+        (`dhsic.sources.views`). Nothing is checked if the checkpoint has no checksums.
         """
         stored_checksums = read_checksums(self.store) if self._writable().last_round >= 0 else None
         if stored_checksums is None:
@@ -240,7 +240,8 @@ class Checkpoint:
         Parameters
         ----------
         arrays : mapping, optional
-            Further arrays that the next round needs, by name: one-dimensional, int64 or float64.
+            Further arrays that the next round needs, by name. They must be one-dimensional, int64
+            or float64.
         """
         root = self._writable()
         if state.round != root.last_round + 1:
@@ -269,7 +270,7 @@ class Checkpoint:
         self._write(replace(self._writable(), complete=True))
 
     def load(self) -> SelectionState | None:
-        """Read the last valid state without locking the checkpoint; None before the start."""
+        """Read the last valid state, without a lock; return None if nothing is stored yet."""
         recovered = recover(self.store, Root.read(self.store))
         return None if recovered is None else recovered.state
 
@@ -278,11 +279,11 @@ class Checkpoint:
         return self.store.has(ROOT)
 
     def job(self) -> Any:
-        """Read ``identity["job"]``, the arguments with which a command resumes the run."""
+        """Read ``identity["job"]``: the arguments of the command, for resuming the run."""
         return Root.read(self.store).job
 
     def is_written(self) -> bool:
-        """Whether a process seems to be writing to the checkpoint; returns without waiting."""
+        """Whether a process seems to be writing to the checkpoint; this does not wait."""
         return self.lock.is_taken()
 
     def is_complete(self) -> bool:

@@ -18,7 +18,7 @@ from dhsic.storage.paths import check_place
 
 
 def _sync_folder(folder: Path) -> None:
-    """Sync the directory entries of a folder to disk; does nothing on Windows."""
+    """Sync the directory entries of a folder to disk (not on Windows)."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -34,16 +34,16 @@ def _unblocked(path: str, flags: int) -> int:
 
 
 def _aside(path: Path) -> Path:
-    """Path of the temporary file that `replacing` writes and renames."""
+    """Return the path of the temporary file that `replacing` writes and renames."""
     return path.with_name(f".{path.name}.tmp")
 
 
 @contextmanager
 def replacing(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
-    """Context that yields a temporary file, which replaces `path` at the end if no error occurred.
+    """Yield a temporary file, which replaces `path` at the end if no error occurred.
 
-    After a crash `path` has either the old content or the new. Without `sync` the new content is
-    not flushed to disk, and may be lost if the machine crashes.
+    After a crash, `path` contains either the old content or the new content. If `sync` is False,
+    the new content is not flushed to disk and may be lost if the machine crashes.
     """
     part = _aside(path)
     try:
@@ -61,7 +61,7 @@ def replacing(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
 
 
 class FileStore(AbstractStore):
-    """Store in a folder, which need not exist yet."""
+    """Store in a folder, which does not have to exist yet."""
 
     path: Path
 
@@ -72,7 +72,7 @@ class FileStore(AbstractStore):
         return self.path.is_dir()
 
     def make(self) -> bool:
-        """Create the folder, and its parent if necessary, but not its grandparent."""
+        """Create the folder, and if necessary its parent, but not its grandparent."""
         check_place(self.path, "The checkpoint", CheckpointError)
         is_new = not self.path.exists()
         try:
@@ -91,12 +91,12 @@ class FileStore(AbstractStore):
         return (self.path / name).exists()
 
     def get(self, name: str) -> StoredFile | None:
-        """Read the file of this name; None if it does not exist.
+        """Read the file with this name; return None if it does not exist.
 
         Raises
         ------
         OSError
-            The name is that of a pipe or a device, whose data may never end.
+            The file is a pipe or a device, which might never end.
         """
         path = self.path / name
         try:
@@ -127,7 +127,7 @@ class FileStore(AbstractStore):
     def write_node(
         self, name: str, files: Mapping[str, bytes], confirm: Callable[[], object]
     ) -> None:
-        """Write files to a new subfolder, replacing an old one; the parent must exist."""
+        """Write files to a subfolder; any old one is replaced, and its parent must exist."""
         folder = self.path / name
         if folder.exists():
             shutil.rmtree(folder)

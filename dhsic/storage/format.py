@@ -1,8 +1,8 @@
-"""Format of a checkpoint: Zarr nodes as named files of bytes, the root, and the chain of rounds.
+"""Format of a checkpoint: files of Zarr nodes, the root, and the chain of rounds.
 
 The root is the file `zarr.json` that identifies the run and the last completed round. The digest of
-every round covers the digest of the round before, so the rounds form a chain. The chain is read up
-to the first damaged round.
+every round covers the previous digest, so the rounds form a chain. The chain is read up to the
+first damaged round.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _plain(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value (dicts, lists, NumPy scalars, ...) as it would be read back from JSON."""
+    """Return a value (dicts, lists, NumPy scalars, ...) in the form in which JSON returns it."""
     return json.loads(json.dumps(value, default=_plain))
 
 
@@ -81,7 +81,7 @@ def encode(attributes: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[s
 
 
 def _node(kind: str, attributes: Any, **about: Any) -> bytes:
-    """Encode the metadata file of a Zarr node; `about` are its entries besides the attributes."""
+    """Encode the metadata file of a Zarr node; `about` are further entries of the file."""
     node = {"zarr_format": 3, "node_type": kind, "attributes": attributes, **about}
     return json.dumps(node, indent=1).encode()
 
@@ -91,8 +91,8 @@ def decode(
 ) -> tuple[dict[str, Any], list[Array]]:
     """Decode the attributes and some arrays of a Zarr node; damaged files raise various errors.
 
-    `files` are file contents by name, `node` is the name of the node, and `arrays` those of the
-    arrays.
+    `files` are file contents by name, `node` is the name of the node, and `arrays` are the names of
+    the arrays.
     """
     array_names = list(arrays)
     for meta in (META, *(f"{name}/{META}" for name in array_names)):
@@ -104,7 +104,7 @@ def decode(
 
 
 def names_of(node: str, *arrays: str) -> list[str]:
-    """Names of the files of a Zarr node with these arrays; an empty array has no file ``0``."""
+    """Return the file names of a Zarr node and its arrays; empty arrays have no file ``0``."""
     parts = [META, *(f"{array}/{part}" for array in arrays for part in (META, "0"))]
     return [f"{node}/{part}" for part in parts]
 
@@ -115,7 +115,7 @@ def in_memory(files: Mapping[str, bytes]) -> MemoryStore:
 
 
 def as_bytes(files: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the file contents of a Zarr store in memory, as bytes by name."""
+    """Convert the contents of a Zarr store in memory to bytes, by file name."""
     return {name: content.to_bytes() for name, content in files.items()}
 
 
@@ -131,7 +131,10 @@ def sha(*parts: str | Array) -> str:
 
 
 def digest_of(names: Mapping[str, str], *parts: str | Array) -> str:
-    """Digest of a node from its texts and arrays (`parts`) and from `names`, digests by name."""
+    """Compute the digest of a node.
+
+    `parts` are its texts and arrays. `names` contains the digests of further arrays by name.
+    """
     return sha(*parts, *([canonical(names)] if names else []))
 
 
@@ -160,7 +163,7 @@ class Root:
     format: int = FORMAT
 
     def encode(self) -> bytes:
-        """Encode the root as the content of its file; a random token makes every write unique."""
+        """Encode the root as file content; a random token makes the content unique."""
         content = {name: getattr(self, name) for name in self.__slots__}
         content["sha256"] = sha(canonical(content))
         return _node("group", {KEY: content, "dhsic_write": secrets.token_hex(8)})
@@ -202,7 +205,7 @@ class Root:
         return cls(**content)
 
     def compare(self, given: Mapping[str, Any], path: Path | str) -> None:
-        """Raise CheckpointError if the identity `given` differs from that of the stored run."""
+        """Raise CheckpointError if the identity `given` differs from the stored run's identity."""
         stored_identity = self.identity
         if stored_identity["source"] != given["source"]:
             raise CheckpointError(
@@ -223,7 +226,7 @@ class Root:
 
 
 def _content(data: bytes, path: Path | str) -> dict[str, Any]:
-    """Parse the file of a root, and return dhsic's entry of its attributes.
+    """Parse the root file, and return the attribute that contains dhsic's data.
 
     Raises
     ------
@@ -280,9 +283,9 @@ def name_of(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Stored round: the state after it, its digest, and its arrays.
+    """Stored round: the state after the round, the round's digest, and its arrays.
 
-    `names` maps the name of each array to its digest.
+    `names` contains the digest of each array, by name.
     """
 
     state: SelectionState
@@ -292,9 +295,9 @@ class Round:
 
 
 def recover(store: AbstractStore, root: Root) -> Round | None:
-    """Return the last round that can be resumed: neither it nor any earlier round is damaged.
+    """Return the last round that can be resumed; neither it nor earlier rounds are damaged.
 
-    None if the state before the first round is not stored yet.
+    The result is None if the state before the first round is not stored yet.
     """
     if root.last_round < 0:
         return None
@@ -354,7 +357,7 @@ def _read_round(files: Mapping[str, bytes], number: int, previous: Round) -> Rou
 
 
 def _arrays(store: AbstractStore, node: str, digests: Mapping[str, str]) -> dict[str, Array]:
-    """Read the arrays of a node, by name, and check them against `digests`, by name."""
+    """Read the arrays of a node that `digests` names, and compare each with its digest."""
     if not digests:
         return {}
     if not all(name.isidentifier() for name in digests):
@@ -368,7 +371,7 @@ def _arrays(store: AbstractStore, node: str, digests: Mapping[str, str]) -> dict
 
 
 def _first_scores(store: AbstractStore, opening: Round) -> dict[str, Array]:
-    """Read the scores of the first round; empty, with a warning, if they are damaged."""
+    """Read the scores of the first round; warn and return {} if they are damaged."""
     names = {name: sha for name, sha in opening.names.items() if name == FIRST_SCORES}
     try:
         return _arrays(store, name_of(1), names)
@@ -381,7 +384,7 @@ def _first_scores(store: AbstractStore, opening: Round) -> dict[str, Array]:
 
 
 def read_checksums(store: AbstractStore) -> Array | None:
-    """Read the checksums of the data from the start node; None if it has none."""
+    """Read the checksums of the data from the node `start`; return None if it has none."""
     try:
         attributes, _ = decode(store.read_all(names_of(START)), START)
         return _arrays(store, START, attributes.get("arrays", {})).get(CHECKSUMS)

@@ -1,11 +1,11 @@
 """Write locks: one process at a time may write to a store.
 
-In a folder, the lock is one of the operating system. An object store does not notice that a process
-has died, so its lock is a lease: an object that its holder rewrites every few seconds. A process
-that sees the object unchanged for the duration of a lease takes the lock over. Clocks of different
-machines are not compared, because the waiting process measures the time itself. A holder that was
-only paused or disconnected notices the loss at its next write, which succeeds only if the stored
-version is the one that it wrote last.
+In a folder, this is a file lock of the operating system. An object store does not notice that a
+process has died, so its lock is a lease: an object that its holder rewrites every few seconds. If
+another process sees no change for the duration of a lease, it takes over the lock. The clocks of
+different machines are not compared, because the waiting process measures the time itself. A holder
+that was only paused or disconnected detects the loss at its next write: the write fails if the
+stored version is not the one that it wrote last.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ logger = logging.getLogger("dhsic")
 
 
 class AbstractLock(ABC):
-    """Write lock of a store, held by one process at a time."""
+    """Write lock of a store, which one process at a time can hold."""
 
     @property
     @abstractmethod
     def is_held(self) -> bool:
-        """Whether this object holds the lock, as far as it knows without checking the store."""
+        """Whether this object holds the lock, by its own record; the store is not read."""
 
     @abstractmethod
     def take(self) -> None:
-        """Take the lock; raise CheckpointError, which names the holder, if it is not free."""
+        """Take the lock; if it is not free, raise CheckpointError with the name of its holder."""
 
     @abstractmethod
     def release(self) -> None:
@@ -49,18 +49,19 @@ class AbstractLock(ABC):
 
     @abstractmethod
     def confirm(self, *, surely: bool = False) -> None:
-        """Raise LostError if another process has the lock, CheckpointError if the store is gone.
+        """Check that this process still holds the lock.
 
-        With `surely`, the store is checked even if the lock was renewed recently.
+        Raises LostError if another process has it, and CheckpointError if the store is gone. If
+        `surely` is True, the store is checked even if the lock was renewed recently.
         """
 
     @abstractmethod
     def is_taken(self) -> bool:
-        """Whether some process seems to hold the lock; returns without waiting."""
+        """Whether any process seems to hold the lock; this does not wait."""
 
 
 def lock_of(store: AbstractStore, name: str) -> AbstractLock:
-    """Create the lock of this name in a store."""
+    """Create the lock object with this name for a store."""
     if isinstance(store, FileStore):
         return FileLock(store.path / name)
     return Lease(str(store.path), name)
@@ -81,7 +82,7 @@ class FileLock(AbstractLock):
     """Write lock of a folder: an advisory lock on a file.
 
     The operating system releases the lock when its holder dies for any reason. The file contains
-    the PID and host only for error messages, so a PID that is used again does no harm.
+    the PID and host of the holder for error messages only, so a reused PID is harmless.
     """
 
     def __init__(self, path: Path) -> None:
@@ -154,7 +155,7 @@ class FileLock(AbstractLock):
 
 
 def this_process() -> str:
-    """Return a description of this process for messages of other processes."""
+    """Describe this process for error messages of other processes."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
@@ -174,7 +175,7 @@ dead: set[str] = set()
 
 
 def now() -> float:
-    """Monotonic time in seconds, including time in which the machine was suspended."""
+    """Return the monotonic time in seconds, including time while the machine was suspended."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
@@ -182,7 +183,7 @@ def now() -> float:
 
 @lru_cache(maxsize=1)
 def process_name(pid: int) -> str:
-    """Name of this process that no other process ever has."""
+    """Return a name of this process that is unique over all machines and times."""
     return f"{pid}-{secrets.token_hex(8)}"
 
 
@@ -206,12 +207,12 @@ class Lease(AbstractLock):
         return self._tag is not None and self._successor is None
 
     def take(self) -> None:
-        """Take the lease; if its holder may be dead, wait until it expires.
+        """Take the lease; if its holder may be dead, wait until the lease expires.
 
         Raises
         ------
         CheckpointError
-            Another live process has it, or the store does not support conditional writes.
+            A live process holds the lease, or the store does not support conditional writes.
         """
         if self.is_held:
             return
@@ -237,9 +238,9 @@ class Lease(AbstractLock):
         threading.Thread(target=self._live, name="dhsic-lease", daemon=True).start()
 
     def _written(self, tag: Tag | None) -> Tag | None:
-        """Write our lease over version `tag` of the object; return the new version's tag.
+        """Replace version `tag` of the object by our lease; return the tag of the new version.
 
-        Returns None, and writes nothing, if the object has another version.
+        If the object has another version, nothing is written, and None is returned.
         """
         before, self._heard = self._heard, now()
         self._said = replace(self._said, beat=self._said.beat + 1)
@@ -252,7 +253,7 @@ class Lease(AbstractLock):
     def _watched(self, found: StoredFile) -> Tag | None:
         """Wait until the lease `found` is free or expired; return the tag of its last version.
 
-        Returns None if the object was deleted.
+        The result is None if the object was deleted.
         """
         word = LeaseContent.of(found)
         if word.is_free or word.is_dead or _age(found) > SKEW + word.seconds:
@@ -288,7 +289,7 @@ class Lease(AbstractLock):
             )
 
     def _live(self) -> None:
-        """Renew the lease until it is released; runs in its own thread."""
+        """Renew the lease until it is released; this method runs in its own thread."""
         silenced = self.silenced
         while not silenced.wait(BEAT):
             try:
@@ -335,7 +336,7 @@ class Lease(AbstractLock):
                 logger.debug("%s", error)  # the lease expires
 
     def is_taken(self) -> bool:
-        """Whether a process holds the lease; a dead holder counts until its lease expires."""
+        """Whether a process holds the lease; a dead process holds it until the lease expires."""
         entry = self._store.get(self._name)
         word = LeaseContent.of(entry)
         if entry is None or word.is_free or word.is_dead:
@@ -349,7 +350,7 @@ class Lease(AbstractLock):
 
 @dataclass(frozen=True, slots=True)
 class LeaseContent:
-    """Content of a lease: its holder; empty if the lease is free."""
+    """Content of a lease object: the holder of the lease, or nothing if it is free."""
 
     holder: str = ""  # process, machine and time, for messages
     process: str = ""  # unique name of the process
@@ -359,7 +360,7 @@ class LeaseContent:
 
     @classmethod
     def of(cls, found: StoredFile | None) -> LeaseContent:
-        """Parse a lease object; None counts as a free lease, and damaged content as a held one."""
+        """Parse a lease object; None means a free lease, and damaged content a held lease."""
         if found is None:
             return cls()
         try:
@@ -370,7 +371,7 @@ class LeaseContent:
             return cls("another process", "?", "?", LEASE)
 
     def encode(self) -> bytes:
-        """Serialize to the bytes of the lease object."""
+        """Serialize the content to bytes."""
         return json.dumps(asdict(self)).encode()
 
     @property
@@ -390,5 +391,5 @@ class LeaseContent:
 
 
 def _age(found: StoredFile) -> float:
-    """Age of a stored object in seconds: our clock minus the store's time of writing."""
+    """Return the age of a stored object in seconds: our clock minus the store's write time."""
     return (datetime.now(UTC) - found.modified).total_seconds()

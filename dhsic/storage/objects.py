@@ -1,8 +1,8 @@
 """Store in an object store, below a URL.
 
 Writing one object is atomic. If the response to a conditional write is lost and the request is
-repeated, the stored content shows whether the first request succeeded. This requires that no two
-conditional writes have the same bytes, which random tokens in the contents ensure.
+repeated, the stored content shows whether the first request succeeded. For this purpose, random
+tokens make the content of every conditional write unique.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class ObjectStore(AbstractStore):
         return {name for name in self._top() if not name.startswith(MOMENTARY)}
 
     def _top(self) -> set[str]:
-        """Top-level names below the URL: names of all objects, cut at the first slash."""
+        """Return the top-level names below the URL: names of objects up to the first slash."""
         with self._translate_errors() as obstore:
             listing = obstore.list_with_delimiter(self._bucket, self._prefix)
         keys = [*listing["common_prefixes"], *(meta["path"] for meta in listing["objects"])]
         return {str(key).removeprefix(f"{self._prefix}/").strip("/") for key in keys}
 
     def tree(self, name: str = "") -> list[str]:
-        """Names of all objects below a name, at any depth."""
+        """Return the names of all objects below a name, at any depth."""
         with self._translate_errors() as obstore:
             pages = obstore.list(self._bucket, prefix=self._key(name), chunk_size=1000)
             keys = [str(meta["path"]) for page in pages for meta in page]
@@ -95,16 +95,16 @@ class ObjectStore(AbstractStore):
             obstore.put(self._bucket, self._key(name), data)
 
     def write_all(self, files: Mapping[str, bytes]) -> None:
-        """Write objects, many concurrently."""
+        """Write several objects concurrently."""
         _at_once(lambda name: self.write(name, files[name]), files)
 
     def write_node(
         self, name: str, files: Mapping[str, bytes], confirm: Callable[[], object]
     ) -> None:
-        """Write objects concurrently; those that an interrupted run left are replaced.
+        """Write objects concurrently, replacing objects of an interrupted run.
 
-        `confirm` checks the lease after the version of an existing object was read and before this
-        version is replaced. So an object of a process that has taken over is never overwritten.
+        `confirm` checks the lease after the version of an existing object was read and before the
+        object is replaced. It prevents overwriting the objects of a process that has taken over.
         """
 
         def put(part: str) -> None:
@@ -171,9 +171,9 @@ class ObjectStore(AbstractStore):
 
     @contextmanager
     def _translate_errors(self) -> Iterator[Any]:
-        """Context that yields the module `obstore`, and converts its errors to errors of dhsic.
+        """Yield the module `obstore`, and convert its errors to errors of dhsic.
 
-        Errors of refused conditional writes are not converted.
+        The errors of rejected conditional writes are not converted.
         """
         obstore = load_obstore()
         exceptions = obstore.exceptions
@@ -188,12 +188,12 @@ class ObjectStore(AbstractStore):
 
 
 def _tag(of: Mapping[str, Any]) -> Tag:
-    """Version tag of an object (ETag, version, or both) from the response `of` of the store."""
+    """Return the version tag of an object (ETag, version, or both) in a response of the store."""
     return {name: str(of[name]) for name in ("e_tag", "version") if of.get(name) is not None}
 
 
 def _at_once(function: Callable[[str], Any], names: Iterable[str]) -> list[Any]:
-    """Results of a function for each of several names, computed on several threads."""
+    """Call a function for each of several names, on several threads; return the results."""
     name_list = list(names)
     if len(name_list) < 2:
         return list(map(function, name_list))

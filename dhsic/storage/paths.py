@@ -11,7 +11,7 @@ from dhsic.object_store import SCHEMES, without_secrets
 
 
 def is_url(path: str | PathLike[str]) -> bool:
-    """Whether a path is the URL of an object store; file:// URLs are not.
+    """Whether a path is the URL of an object store (not a file:// URL).
 
     >>> is_url("s3://bucket/run.dhsic"), is_url("file:///tmp/run.dhsic"), is_url("run.dhsic")
     (True, False, False)
@@ -56,9 +56,9 @@ def check_url(url: str, what: str, refusal: type[DhsicError]) -> str:
 
 
 def check_place(path: Path, what: str, refusal: type[DhsicError]) -> None:
-    """Raise `refusal` if neither the parent nor the grandparent of `path` exists: probably a typo.
+    """Raise `refusal` if neither the parent nor the grandparent of `path` exists.
 
-    The message begins with `what`, such as "The result".
+    Such a path is probably mistyped. The message begins with `what`, such as "The result".
     """
     folder = path.absolute().parent
     if not folder.exists() and not folder.parent.exists():
