@@ -48,7 +48,6 @@ ON_DATA = """
     sources/hdf5.py: _open_genome _with_names
     sources/males.py: males_by_calls
     sources/opening.py: _codes_of _open_one _refuse_na _refuse_scaled _without
-        refuse_groups
     sources/options.py: OpenOptions.__post_init__ OpenOptions._by_length OpenOptions._sample_axis
         OpenOptions.check_dim OpenOptions.choose refuse_variable
     sources/parquet.py: ParquetSource._check_decimal
@@ -61,6 +60,7 @@ ON_DATA = """
     sources/values.py: Alleles.genotype_counts Alleles.minor_frequency _judged _refuse
     sources/variants.py: passing
     sources/vcz.py: Calls._check_half_calls _variants_axis
+    sources/zarr_matrices.py: refuse_groups
 """
 
 #: Advice about estimators, tests, kernels, pairs and plans.

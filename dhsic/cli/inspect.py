@@ -45,7 +45,7 @@ from dhsic.sources.frames import AbstractFrame
 from dhsic.sources.ids import abbreviate, is_id
 from dhsic.sources.joined import JoinedSource, Part, parts_of
 from dhsic.sources.mudata import joint_obs
-from dhsic.sources.opening import on_disk, open_source, parent
+from dhsic.sources.opening import on_disk, open_source
 from dhsic.sources.options import dimension_names
 from dhsic.sources.plink import samples_table
 from dhsic.sources.sentinels import written
@@ -53,6 +53,7 @@ from dhsic.sources.sexes import SEX
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.views import whole_of
 from dhsic.sources.zarr import good_chunks
+from dhsic.sources.zarr_matrices import parent
 
 #: Maximum number of columns of an obsm matrix (such as coordinates) that is listed as a target.
 MOST_DIMENSIONS = 3

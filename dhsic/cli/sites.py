@@ -15,10 +15,10 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.chunked import member
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.joined import parts_of
-from dhsic.sources.opening import parent
 from dhsic.sources.variants import ALLELES, FILTER, FilterColumn, Multiallelic
 from dhsic.sources.vcz import DOSAGES, CallSource, unsupported_calls
 from dhsic.sources.views import stored_positions, whole_of
+from dhsic.sources.zarr_matrices import parent
 
 #: Explanation, for notes, of how haploid calls are used.
 USE_OF_HAPLOID = (

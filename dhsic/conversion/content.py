@@ -22,7 +22,7 @@ from dhsic.sources.anndata import AbstractAnnData, AnnDataStore, axes_of
 from dhsic.sources.chunked import LEVELS, arrays_of, read_array, read_variable
 from dhsic.sources.ids import is_id
 from dhsic.sources.joined import Part, parts_of
-from dhsic.sources.opening import on_disk, parent
+from dhsic.sources.opening import on_disk
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, dimension_names, text
 from dhsic.sources.packing import (
     DECLARING,
@@ -36,6 +36,7 @@ from dhsic.sources.plink import samples_table
 from dhsic.sources.sexes import ON_X, SEX, SEX_ATTRIBUTES, UNKNOWN, DosagesOnX, Sexes
 from dhsic.sources.variants import ALLELES, ALT, CONTIG, CONTIGS, IDS, NO_CONTIG, POSITION, REF
 from dhsic.sources.zarr import create_array, write_array
+from dhsic.sources.zarr_matrices import parent
 
 #: Number of rows copied at a time.
 SLAB = 1 << 16

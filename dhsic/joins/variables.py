@@ -37,14 +37,12 @@ from dhsic.sources.ids import abbreviate, did_you_mean
 from dhsic.sources.joined import Part, parts_of
 from dhsic.sources.mudata import joint_obs
 from dhsic.sources.opening import (
-    GROUP_DEPTH,
     has_sample_table,
     is_table,
     on_disk,
     open_source,
     open_store,
     opener_of,
-    refuse_groups,
 )
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks, dimension_names
 from dhsic.sources.packing import declared, unpacked
@@ -52,6 +50,7 @@ from dhsic.sources.plink import samples_table
 from dhsic.sources.rewriting import WrittenColumn
 from dhsic.sources.sexes import coded_sex
 from dhsic.sources.views import whole_of
+from dhsic.sources.zarr_matrices import GROUP_DEPTH, refuse_groups
 from dhsic.validation import refuse_lossy
 
 

@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-import shlex
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import islice
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
-from zipfile import BadZipFile, ZipFile, is_zipfile
+from zipfile import BadZipFile
 
 import numpy as np
 import zarr
 from zarr.abc.store import Store
-from zarr.storage import StorePath
 
-from dhsic._typing import Array
 from dhsic.errors import DataError, DhsicError, InputError, warn
-from dhsic.sources import AbstractSource, Names
-from dhsic.sources.anndata import AnnDataStore, open_anndata
+from dhsic.sources import AbstractSource
 from dhsic.sources.arrays import open_in_memory, open_xarray
 from dhsic.sources.arrow import begins, is_arrow
 from dhsic.sources.bgen import SUFFIX as BGEN
 from dhsic.sources.bgen import open_bgen
-from dhsic.sources.blocks import check_shape
-from dhsic.sources.chunked import (
-    array_at,
-    arrays_of,
-    child,
-    chunked_of,
-    group_at,
-    member,
-    place_of,
-    read_names,
-)
-from dhsic.sources.columns import NAME, Column
 from dhsic.sources.compression import SUFFIXES as PACKED
 from dhsic.sources.delimited import is_text_table
 from dhsic.sources.fetching import Copy, FetchedSource, fetch
@@ -57,21 +38,16 @@ from dhsic.sources.mixed_tables import (
     refuse_categories,
     refuse_codes,
 )
-from dhsic.sources.mudata import refuse_mudata
 from dhsic.sources.npy import NUMPY, open_npy, open_npz
 from dhsic.sources.options import (
     MissingChunks,
     OpenOptions,
     PloidyPolicy,
-    dimension_names,
-    naming_array,
 )
 from dhsic.sources.other_frames import in_pandas
-from dhsic.sources.packing import xarray_masks_zeros
 from dhsic.sources.parquet import open_parquet
 from dhsic.sources.plink import SUFFIXES as PLINK_SUFFIXES
 from dhsic.sources.plink import is_prefix, open_plink
-from dhsic.sources.sexes import ON_X, DosagesOnX, stored_on_x, stored_sex
 from dhsic.sources.sparse import is_sparse, open_sparse
 from dhsic.sources.stores import (
     METADATA,
@@ -84,14 +60,12 @@ from dhsic.sources.stores import (
 )
 from dhsic.sources.summary_rows import OUTSIDE_GENES
 from dhsic.sources.text_tables import open_table
-from dhsic.sources.variants import POSITION, Variants, passing
+from dhsic.sources.unreadable import UNREAD, WORKBOOKS, nothing_at
+from dhsic.sources.variants import passing
 from dhsic.sources.vcf import DecodedStore, decoded_store, decoded_vcf, is_vcf
-from dhsic.sources.vcz import holds_calls, open_calls
 from dhsic.sources.views import RecodedSource, SubsetSource
-from dhsic.sources.zarr import ZarrSource
+from dhsic.sources.zarr_matrices import open_array, open_group, parent
 
-#: Arrays that show whether VCF Zarr arrays describe a matrix without dimension names.
-NAMING = (POSITION, "sample_id")
 #: Suffixes of text tables; files with other suffixes are recognised by their content.
 TABLES = (".csv", ".tsv", ".txt", ".tab", ".dat", ".raw", ".traw", ".gct")
 #: Suffixes of text files of PLINK, which are not tables of features.
@@ -114,50 +88,6 @@ OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {
 OF_TABLES = (open_table, open_parquet, open_npz)
 #: Openers of files that may contain counts of genes.
 OF_COUNTS = (open_h5ad, open_hdf5, open_counts_folder)
-#: Advice on table formats that pandas can convert.
-PANDAS = (
-    "python -c \"import pandas as p; p.read_{reader}({{path!r}}).to_csv('NEW.csv', index=False)\", "
-    "then pass NEW.csv (if pandas needs another package for this, its message names it)"
-)
-#: Options of PLINK that write a fileset in its binary format.
-TO_BED = "--make-bed --out {stem}"
-#: Suffixes of unsupported files, the name of their format, and advice on how to convert them.
-FOREIGN = (
-    ((".loom",), "Loom", "anndata.io.read_loom(path).write_h5ad('out.h5ad')"),
-    ((".nc",), "NetCDF", "X = xarray.open_dataset({path!r})"),
-    (
-        (".xlsx", ".xls"),
-        "Excel",
-        PANDAS.format(reader="excel"),
-    ),
-    ((".sav", ".zsav"), "SPSS", PANDAS.format(reader="spss")),
-    ((".dta",), "Stata", PANDAS.format(reader="stata")),
-    ((".sas7bdat", ".xpt"), "SAS", PANDAS.format(reader="sas")),
-    ((".ods",), "OpenDocument", PANDAS.format(reader="excel")),
-    (
-        (".mtx", ".mtx.gz"),
-        "Matrix Market",
-        "pass the Cell Ranger folder that contains it, or X = scipy.io.mmread({path!r}).T.tocsr()",
-    ),
-    (
-        (".ped",),
-        "PLINK text",
-        f"plink2 --pedmap {{stem}} {TO_BED} (PLINK 1.9: plink --file {{stem}} {TO_BED})",
-    ),
-    ((".tped", ".tfam"), "PLINK text", f"plink --tfile {{stem}} {TO_BED}"),
-    ((".lgen",), "PLINK text", f"plink --lfile {{stem}} {TO_BED}"),
-)
-
-#: Suffixes of workbooks; some programs also use them for text tables.
-WORKBOOKS = (".xlsx", ".xls")
-#: Maximum number of files in an archive that a message lists.
-MOST_FILES = 3
-#: Maximum number of entries of a folder in which data are looked for.
-MOST_ENTRIES = 1000
-#: Maximum depth of subgroups that are searched for matrices.
-GROUP_DEPTH = 4
-#: Suffixes of files that are never read as data, for any content.
-UNREAD = tuple(suffix for suffixes, *_ in FOREIGN for suffix in suffixes)
 
 
 def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
@@ -600,9 +530,9 @@ def _refuse_scaled(source: AbstractSource, missing_code: Any) -> None:
 
 def _opened(X: Any, options: OpenOptions) -> AbstractSource:
     if isinstance(X, zarr.Array):
-        return _open_array(X, options)
+        return open_array(X, options)
     if isinstance(X, zarr.Group):
-        source = _open_group(X, options)
+        source = open_group(X, options)
         if isinstance(X.store, DecodedStore):
             source.hint = X.store.decoded.hint
         return source
@@ -615,144 +545,6 @@ def _opened(X: Any, options: OpenOptions) -> AbstractSource:
     if options.categories is not None and is_frame(X):
         return open_mixed_frame(X, options)
     return open_in_memory(X, options)
-
-
-def _open_group(group: zarr.Group, options: OpenOptions) -> AbstractSource:
-    """Open the matrix of a group: AnnData, VCF Zarr, an xarray dataset, or one plain array."""
-    refuse_mudata(group)
-    store = AnnDataStore.of(group)
-    if store is not None:
-        return open_anndata(store, options)
-    name = options.variable or ""
-    inner = child(group, name) if "/" in name else None
-    if isinstance(inner, zarr.Array):
-        return _open_array(inner, options)
-    arrays = arrays_of(group)
-    shapes = {name: a.shape for name, a in arrays.items() if a.dtype.kind in "biufc"}
-    if not any(len(shape) > 1 for shape in shapes.values()):
-        refuse_groups(group)
-    variable = options.choose(shapes, str(group.store_path))
-    if holds_calls(arrays[variable]):
-        return open_calls(group, variable, options)
-    return _open_matrix(arrays[variable], group, arrays, options)
-
-
-def refuse_groups(group: zarr.Group) -> None:
-    """Raise InputError if only subgroups of a group contain matrices; the message lists them."""
-    with metadata_of(group.store_path):
-        members = dict(group.members(max_depth=GROUP_DEPTH))
-    found = {
-        name: node.shape
-        for name, node in sorted(members.items())
-        if isinstance(node, zarr.Array) and node.ndim > 1 and node.dtype.kind in "biufc"
-    }
-    vectors = Counter(
-        name.rpartition("/")[0]
-        for name, node in members.items()
-        if isinstance(node, zarr.Array) and node.ndim == 1
-    )
-    if found:
-        first = max(found, key=lambda name: vectors[name.rpartition("/")[0]])  # beside labels
-        where = str(group.store_path).removeprefix("file://")
-        raise InputError(
-            f"{where} has no matrix at its top level, but its groups have: "
-            f"{abbreviate((f'{name} {shape}' for name, shape in found.items()), 8)}. Pass the "
-            f"path of the group with the matrix, {where}/{first.rpartition('/')[0]}, or "
-            f"variable={first!r}. Give labels with their group, too (rna/cell_type)."
-        )
-
-
-def _open_array(array: zarr.Array[Any], options: OpenOptions) -> AbstractSource:
-    anndata = AnnDataStore.containing(array)
-    if anndata is not None:
-        store, variable = anndata
-        return open_anndata(store, replace(options, variable=variable))
-    group = parent(array)
-    if group is None:
-        return _open_matrix(array, None, {}, options)
-    if holds_calls(array):
-        return open_calls(group, array.basename, options)
-    found = {dim: member(group, dim) for dim in dimension_names(array) or () if dim}
-    coordinates = {dim: of for dim, of in found.items() if of is not None}
-    return _open_matrix(array, group, coordinates, options)
-
-
-def _open_matrix(
-    array: zarr.Array[Any],
-    group: zarr.Group | None,
-    beside: Mapping[str, zarr.Array[Any]],
-    options: OpenOptions,
-) -> ZarrSource:
-    """Open an array with two axes.
-
-    `beside` are the other arrays of its group, which may contain names of features and samples.
-    """
-    what = str(array.store_path)
-    if array.ndim != 2:
-        raise InputError(
-            f"{what} has shape {array.shape}, but a matrix has two axes, samples and features. "
-            "Open the group that contains it, or choose another variable."
-        )
-    axis = options.feature_axis(array.shape, dimension_names(array), what)
-    names = Names() if group is None else _names_in(group, array, axis, beside)
-    chunked, code = chunked_of(array, axis, options)
-    check_shape(chunked.shape, chunked.label)
-    source = ZarrSource(chunked, names, missing_code=code)
-    if options.missing_code == "auto" and xarray_masks_zeros(array):
-        source.hint = (
-            f"The fill value of {what} (Zarr format 2) is 0, so xarray reads its zeros as missing "
-            "values, and dhsic as 0. If they are missing, pass missing_code=0; if not, pass "
-            "missing_code=None."
-        )
-    if ON_X in beside and group is not None:
-        place = place_of(group)
-        sex = partial(stored_sex, place)
-        source.on_x = DosagesOnX(partial(stored_on_x, place), sex, is_placed=False)
-    return source
-
-
-def _names_in(
-    group: zarr.Group, array: zarr.Array[Any], axis: int, beside: Mapping[str, zarr.Array[Any]]
-) -> Names:
-    """Return the names of the features and samples of a matrix; features are along `axis`.
-
-    The dimension names of the array, if there are any, determine which arrays contain the names.
-    Otherwise the names are ``variant_id`` and ``sample_id`` of the same group, if their lengths
-    match the matrix.
-    """
-    dims, lengths = dimension_names(array), {at: (array.shape[at],) for at in (0, 1)}
-    if dims is None:
-        of_features, of_samples = (getattr(beside.get(name), "shape", None) for name in NAMING)
-        fits = of_features == lengths[axis] and of_samples in (None, lengths[1 - axis])
-    else:
-        fits = dims[axis] == "variants" and POSITION in group
-    if fits:
-        return Variants.names_of(group, array.shape[axis])
-
-    def along(at: int) -> Callable[..., Array] | None:
-        dim = dims[at] if dims else None
-        name = naming_array(beside, array.shape[at], dim, of_features=at == axis)
-        return None if name is None else partial(_stored_names, place_of(beside[name]))
-
-    of_features = along(axis)
-    if of_features is None:
-        return Names(None, along(1 - axis))
-    column = Column(array.shape[axis], np.dtype(object), of_features)
-    return Names(of_features, along(1 - axis), columns={NAME: column})
-
-
-def _stored_names(place: StorePath, rows: Any = ...) -> Array:
-    return read_names(array_at(place), rows)
-
-
-def parent(array: zarr.Array[Any]) -> zarr.Group | None:
-    """Open the group of an array; None for an array at the root of its store."""
-    if not array.path:
-        return None
-    try:
-        return group_at(StorePath(array.store, array.path.rpartition("/")[0]))
-    except FileNotFoundError:
-        return None
 
 
 def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> Any:
@@ -795,79 +587,3 @@ def _local(path: Path) -> Store:
     if not path.is_dir():
         file_bytes(path)
     return ArchiveStore(path, mode="r")
-
-
-def _files_in(path: str) -> list[str]:
-    """Return the names of the files at the top level of a zip archive; [] for other files."""
-    if not is_zipfile(path):
-        return []
-    with ZipFile(path) as archive:
-        return [name for name in archive.namelist() if "/" not in name]
-
-
-def nothing_at(path: str, *, is_url: bool) -> str:
-    """Return the error message for a path or URL without a Zarr store."""
-    if foreign := _in_foreign_format(path, is_url=is_url):
-        return foreign
-    if is_url:
-        return (
-            f"There is no Zarr array or group at {path}. Check the path and the credentials (in "
-            "the environment, or storage_options)."
-        )
-    if Path(path).is_file():
-        if files := _files_in(path):
-            return (
-                f"{path} is an archive of {abbreviate(map(repr, files), MOST_FILES)}, not a Zarr "
-                f"store. Unpack it and pass {files[0]}: unzip {shlex.quote(path)}"
-            )
-        return (
-            f"There is no Zarr array or group at {path}: it is a file of another format. Pass "
-            "the folder or the .zip file of a Zarr store, or read the file and pass the array."
-        )
-    if Path(path).is_dir():
-        return _not_in_folder(Path(path))
-    filesets = (f"{path}{suffix}" for suffix in (".ped", ".tped", ".lgen"))  # of this prefix
-    if fileset := next((file for file in filesets if Path(file).is_file()), ""):
-        return _in_foreign_format(fileset, is_url=False)
-    return f"There is no Zarr array or group at {path}: nothing exists there. Check the path."
-
-
-def _not_in_folder(path: Path) -> str:
-    """Return the error message for a folder without a Zarr store; it lists subfolders with data."""
-    entries = sorted(p.name for p in path.iterdir())
-    names = ", ".join(entries[:5]) + (", ..." if len(entries) > 5 else "")
-    levels = (islice(path.glob(pattern), MOST_ENTRIES) for pattern in ("*", "*/*"))
-    with_data = (sorted(str(p) for p in level if _has_data(p)) for level in levels)
-    folders = next(filter(None, with_data), [])
-    if len(folders) == 1:
-        advice = f"Pass the folder of the data: {folders[0]}"
-    elif folders:
-        advice = f"Pass one of the folders of data inside: {abbreviate(folders, MOST_FILES)}"
-    else:
-        advice = "Pass the folder that itself contains zarr.json (or .zgroup, .zarray)"
-    return (
-        f"There is no Zarr array or group at {path}: it is a folder that contains "
-        f"{names or 'nothing'}. {advice}."
-    )
-
-
-def _has_data(path: Path) -> bool:
-    """Whether a path is a folder with a Zarr store or with counts of Cell Ranger."""
-    is_store = any((path / name).is_file() for name in METADATA)
-    return path.is_dir() and (is_store or is_folder_of_counts(path))
-
-
-def _in_foreign_format(path: str, *, is_url: bool) -> str:
-    """Return the error message for a file format that dhsic does not read, by its suffix.
-
-    The result is "" for suffixes that are not in `FOREIGN`.
-    """
-    for suffixes, name, remedy in FOREIGN:
-        if path.lower().endswith(suffixes):
-            is_there = is_url or Path(path).exists()
-            there = "is" if is_there else "does not exist, and would be"
-            return (
-                f"{path} {there} a file in {name} format, which dhsic does not read. Convert it "
-                f"first: {remedy.format(path=path, stem=shlex.quote(path.rpartition('.')[0]))}."
-            )
-    return ""
