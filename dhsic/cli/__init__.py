@@ -57,7 +57,7 @@ def main(*, verbose: bool, log_json: bool) -> None:
 def _add(does: str, *params: click.Parameter | Sequence[click.Parameter], **about: Any) -> None:
     """Add a command to `main`; `does` is its implementation, a ``module.function`` of `dhsic.cli`.
 
-    `about` are settings of `click.Command`, and an `example`.
+    `about` are arguments of `click.Command`, and an `example` for its help.
     """
     flat = [p for one in params for p in ([one] if isinstance(one, click.Parameter) else one)]
     about["epilog"] = f"\b\nExample:\n  {about.pop('example')}"

@@ -1,4 +1,4 @@
-"""Check of a table whose rows are matched by position, by a column that the data also have."""
+"""Check of a table that is matched by position: a column shared with the data shows the order."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ def check_shared_columns(
     """Refuse a table that is in another order than the data, according to a shared column.
 
     `source` was opened from `path`, and `wanted` are columns of labels or covariates. If the shared
-    column has the same order and seems to name the samples, a warning says that it is used as a
-    feature.
+    column has the same order and seems to name the samples, warn that it is used as a feature.
     """
     shared = shared_columns(source, table.columns, wanted)
     if not shared:

@@ -34,7 +34,7 @@ IF_SEX_UNKNOWN = (
 
 @dataclass(frozen=True, eq=False)
 class Sites:
-    """Facts about the variants of a store, including variants that the source excludes."""
+    """Facts about the variants of a store, including variants that were excluded on opening."""
 
     n_filtered: int  # number of variants excluded by FILTER
     filters: FilterColumn | None  # None if the store has no FILTER
@@ -72,7 +72,7 @@ class Sites:
         }
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield facts about the variants: a label and a text each."""
+        """Yield facts about the variants, as pairs of a label and a text."""
         if self.filters is not None:
             excluded = f"; {self.n_filtered:,} excluded" if self.n_filtered else ""
             yield "filter", f"{self.filters}{excluded}"
@@ -130,7 +130,10 @@ def _unread_dosages_note(source: AbstractSource, group: zarr.Group) -> str:
 
 
 def _unsupported_calls_note(source: AbstractSource, group: zarr.Group) -> str:
-    """Return a note if reference calls in the first chunk of a store have no reads; else ""."""
+    """Return a note if some reference calls are based on no reads; else "".
+
+    Only the first chunk of the store is examined.
+    """
     base, reads = whole_of(source), member(group, "call_DP")
     if not isinstance(base, CallSource) or not base.calls.is_genotype or reads is None:
         return ""
@@ -152,7 +155,7 @@ def _unsupported_calls_note(source: AbstractSource, group: zarr.Group) -> str:
 
 
 def haploid_note(source: AbstractSource) -> str:
-    """Return a note on chromosomes on which some samples have haploid calls; "" without any."""
+    """Return a note on chromosomes with haploid calls of some samples; "" if there are none."""
     if parts := parts_of(source):
         notes = dict.fromkeys(haploid_note(part.source) for part in parts)
         return _note_on_dosages(source) or next(filter(None, notes), "")
@@ -164,7 +167,7 @@ def haploid_note(source: AbstractSource) -> str:
 
 
 def _note_on_calls(base: CallSource, n_samples: int) -> str:
-    """Return a note on haploid calls in a store of genotype calls; "" without any."""
+    """Return a note on haploid calls in a store of genotype calls; "" if there are none."""
     calls = base.calls
     if not calls.haploid_by_contig:
         return "" if calls.sexes.are_clear else _unclear("")
@@ -213,7 +216,7 @@ def _note_on_dosages(source: AbstractSource) -> str:
 
 
 def _single_in_males(source: AbstractSource) -> str:
-    """Return a note on features in which males have 0 or 1 and females 0, 1 or 2; "" if none."""
+    """Return a note on features coded 0 and 1 in males, but 0, 1 and 2 in females; else ""."""
     assert source.on_x is not None, "sexes are known"
     at = np.flatnonzero(np.isin(stored_positions(source), source.on_x.single))
     names = source.feature_names()
@@ -237,7 +240,7 @@ def _males_by_calls(n: int, m: int) -> str:
 
 
 def _unclear(why: str) -> str:
-    """Return a note that sexes cannot be inferred from calls; `why` is the start of the note."""
+    """Return a note that sexes cannot be inferred from calls; the note begins with `why`."""
     fill = "fill in SEX, or " if why else ""
     return (
         f"{why}heterozygous calls on X are too few, or too much alike, to tell males: "
@@ -246,9 +249,9 @@ def _unclear(why: str) -> str:
 
 
 def _has_one_per_feature(group: zarr.Group, name: str, d: int) -> bool:
-    """Whether an array of a store has one entry for each of d features.
+    """Whether an array of a store has one entry for each of the d features in use.
 
-    A store may contain more variants than the data that are read.
+    It has more if some variants of the store are not used.
     """
     array = member(group, name)
     return array is not None and array.shape[0] == d

@@ -130,8 +130,8 @@ def warn_of_events(times: Mapping[str, Array], others: Mapping[str, Callable[[],
     times : mapping of str to (m,)
         Labels by name.
     others : mapping of str to callable
-        Functions that return other columns, (m,), by name, or labels. Only columns with a name of
-        events are read.
+        Functions that return another column or label, (m,), by its name. Only columns named like
+            events, such as "death" or "status", are read.
     """
     time = next((name for name, values in times.items() if _may_be_times(name, values)), None)
     for name, values in others.items() if time is not None else ():
@@ -146,7 +146,7 @@ def warn_of_events(times: Mapping[str, Array], others: Mapping[str, Callable[[],
 
 
 def features_of_events(source: AbstractSource) -> dict[str, Callable[[], Array]]:
-    """Functions that read the features that have a name of events, (m,) each, by name."""
+    """Find features named like events ("death", "status"); return a reader of each, by name."""
     names = source.feature_names()
     if names is None or len(names) > MOST_FEATURES:
         return {}
@@ -193,13 +193,17 @@ def _refuse_other_index(role: str, values: Any, what: str, times: Any) -> None:
 
 
 def with_censoring(target: Any, event: Any, entry: Any, what: str) -> tuple[Any, Censoring | None]:
-    """Attach events and entries to the times of a target, called `what` in messages.
+    """Combine the times of a target with their events and times of entry.
+
+    `what` is the name of the target in messages.
 
     Returns
     -------
-    The target, and the names of its columns. The target is a list of names of variables of the
-    data, a frame, or an array of type `CENSORED`, which has no names (None). Without events the
-    target is unchanged, unless it consists of records with an event.
+    target : list of str, frame or array
+        Names of variables of the data, a frame, or an array of type `CENSORED`. Without events,
+        the target is returned unchanged, unless it consists of records with an event.
+    censoring : Censoring or None
+        Names of the columns of the target; None for an array.
     """
     fields = getattr(getattr(target, "dtype", None), "names", None)
     if fields:
@@ -438,13 +442,13 @@ def refuse_unclear_events(values: Array, name: str, *, is_series: bool = False) 
 
 
 def _both(column: Array) -> list[Any]:
-    """Return the first two different values of a column (m,), no or 0 before others."""
+    """Return the first two distinct values of a column (m,); "no" or 0 comes first."""
     values = list(dict.fromkeys(column.tolist()))
     return sorted(values, key=lambda value: str(value).lower() not in ZERO)[:2]
 
 
 def _way(name: str, values: Sequence[Any], *, is_series: bool) -> str:
-    """Return a sentence on how to name the value of an observed event, for each of `values`."""
+    """Return advice on which argument to pass, for each of `values` that may mean an event."""
     words = [str(value).removesuffix(".0") for value in values]
     ways = []
     for value, word, other in zip(values, words, words[::-1], strict=True):

@@ -41,9 +41,9 @@ QUOTED, MARK = re.compile(r"`([^`]+)`"), "quoted_name_"
 class Condition:
     """A condition on variables, whose names are in `names`.
 
-    Items with a missing value in one of these variables never meet the condition. `said` is the
-    text of the condition, `tree` its syntax tree, and `what` the parameter that contains it, for
-    messages.
+    Samples or features with a missing value in one of these variables never meet it. `said` is
+    the text of the condition, `tree` its syntax tree, and `what` the parameter that contains it,
+    for messages.
 
     Examples
     --------
@@ -84,7 +84,10 @@ class Condition:
         return cls(what, said, tree, tuple(dict.fromkeys(node.id for node in variables)))
 
     def holds(self, values: Mapping[str, Array]) -> Mask:
-        """Return the mask (n,) of items that meet the condition; `values` are (n,) per variable."""
+        """Return the mask (n,) of the items that meet the condition.
+
+        `values` contains an array (n,) for each variable.
+        """
         missing = (is_missing(_typed(values[name])) for name in self.names)
         return self._evaluate(self.tree, values) & ~reduce(operator.or_, missing)
 

@@ -50,10 +50,10 @@ class Environment:
 
     @property
     def main_effects(self) -> Float:
-        """Columns and their squares, (m, 2 k), which are regressed out of labels and products.
+        """Centred columns and their squares, (m, 2 k), which are regressed out before the test.
 
-        Without the squares, a curved effect of the column would look like an interaction of all
-        features that are correlated with it.
+        Without the squares, a curved effect of a column would look like an interaction with every
+        feature that is correlated with it.
         """
         centred = self.columns - self.columns.mean(axis=0)
         return np.column_stack([centred, centred**2])

@@ -53,7 +53,7 @@ MOSTLY = 0.5
 
 
 class AbstractCounting(ABC):
-    """Counts that filters need, over the samples `rows` (None: all) of a source."""
+    """Interface for allele counts and missing calls in the samples `rows` (None: all)."""
 
     @abstractmethod
     def alleles(
@@ -77,7 +77,7 @@ class Filters:
         id per line, with or without a header.
     mind : float, optional
         Maximum missing rate per sample (plink's --mind), such as 0.1. It is computed over the
-        features that pass the filters by name, place and condition, without those on Y.
+        features that pass the filters by name, region and condition, without features on Y.
     keep_if : str, optional
         Keep samples that meet a condition on variables of the data: ``"age >= 18 and sex == 1"``.
         Samples with a missing value in one of these variables are removed.
@@ -340,9 +340,9 @@ def of_diploids(counts: Index, source: AbstractSource, rows: Index | None) -> In
 
 
 def with_haploid(frequency: Float, source: AbstractSource, rows: Index | None) -> Float:
-    """Return allele frequencies (d,) that count a haploid call, as of males on X, as one allele.
+    """Return allele frequencies (d,); a haploid call, such as a male's on X, counts as one allele.
 
-    Frequencies on Y are those of males, if sexes are known, as in PLINK. Features with both haploid
+    On Y, only males are counted if sexes are known, as in PLINK. Features with both haploid
     and diploid calls, and features on Y, are read again for this.
     """
     frequencies = frequency * ((source.ploidy or DIPLOID) / full_dosages(source))
@@ -411,7 +411,7 @@ class _RemainingMask:
             )
 
     def keep(self, name: str, given: Any, called: Callable[[Any, str], Mask]) -> None:
-        """Apply a filter given as a mask or as names; `called` converts names to a mask."""
+        """Apply a filter that is a mask or a list of names; `called` converts names to a mask."""
         if given is None:
             return
         if isinstance(given, str | PathLike) or np.asarray(given).dtype.kind != "b":

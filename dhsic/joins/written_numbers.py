@@ -1,7 +1,7 @@
 """Labels and covariates that read as numbers but mean something else.
 
-Points may be thousands separators (`dhsic.sources.thousands`), or separate day and month ("05.04"):
-as numbers, the 4th of May would then precede the 5th of April. Digits may be a date (20190304).
+Points may be thousands separators (`dhsic.sources.thousands`), or separate day and month. As
+numbers, "05.04" (5 April) would follow "04.05" (4 May). Eight digits may be a date (20190304).
 """
 
 from __future__ import annotations

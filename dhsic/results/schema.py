@@ -1,9 +1,9 @@
 """Outcome of a run, and its result: a Dataset with variables per feature and per round.
 
-Attributes of the result count the samples, features and values that a run excludes; `LEFT_OUT`
-names and describes these counts. Code that excludes anything else must add a name there. A count is
-set in `_attributes` if a source or a run knows it. Otherwise it is set later, as the command line
-does for labels.
+Attributes of the result count the samples, features and values that a run excludes. `LEFT_OUT`
+names and describes these counts; code that excludes anything else must add a name there. Counts
+that the source or the run knows are set in `_attributes`. Others are set later; for instance, the
+command line counts samples without labels.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ LEFT_OUT = {
 
 @dataclass(frozen=True)
 class Order:
-    """Order of the features that vary, with scores and the history of rounds."""
+    """The order of all features that are not constant, with scores and the history of rounds."""
 
     features: Index  # (s,), the least relevant first
     scores: Float  # (s,), scores of `features`; the method defines their meaning
@@ -142,7 +142,7 @@ class Order:
     ) -> Order:
         """Return the order of the features at `places` (an index array, mask or slice).
 
-        `attributes` and `columns` are added to those of the order.
+        `attributes` and `columns` are added to the attributes and columns of the order.
         """
         return replace(
             self,
@@ -185,14 +185,14 @@ class Outcome:
 
     @property
     def worst_first(self) -> Index:
-        """All features: first the constant ones, then the others from least to most relevant."""
+        """Indices of all features: first constant ones, then others from least to most relevant."""
         return np.concatenate([np.flatnonzero(self.scaling.constant), self.order.features])
 
 
 def versions() -> dict[str, str]:
-    """Versions on which the last bits of a ranking's scores may depend, by name.
+    """Return versions that may change the last bits of scores, by name.
 
-    These are versions of dhsic and the numerical packages, and the device, if there is one.
+    These are the versions of dhsic and of the numerical packages, and the device, if one is used.
     """
     device = wanted_device()
     return {**_installed()} if device is None else {**_installed(), "device": device}
@@ -293,7 +293,7 @@ def to_dataset(
 
 
 def _in_store(partners: Index, about: FeatureMetadata) -> Index:
-    """Convert the positions `partners` (d,) from the source to the store; -1 stays -1.
+    """Convert indices of features in the source, (d,), to indices in the store; -1 stays -1.
 
     They differ if the source excludes features of the store.
     """
@@ -304,10 +304,10 @@ def _in_store(partners: Index, about: FeatureMetadata) -> Index:
 
 
 def _of_blocks(outcome: Outcome, ranks: Index) -> tuple[dict[str, Array], dict[str, str]]:
-    """Ranks of features within their matrices, and an attribute with the weights of the matrices.
+    """Return ranks of features within their matrices, and an attribute with matrix weights.
 
-    The weight of a matrix is its share in the mean squared distance of samples. Both are empty if
-    the data are one matrix. Methods without a kernel of all features have no shares.
+    The weight of a matrix is its share in the mean squared distance between samples. Both results
+    are empty if the data are one matrix. Methods without a kernel of all features have no weights.
     """
     blocks = FeatureBlocks.of(outcome.source)
     if blocks is None or blocks.codes.size != ranks.size:
@@ -318,7 +318,7 @@ def _of_blocks(outcome: Outcome, ranks: Index) -> tuple[dict[str, Array], dict[s
 
 
 def _means(outcome: Outcome) -> dict[str, Array]:
-    """Column with the means of present values, or, for dosages, with allele frequencies."""
+    """Return a column with the mean of each feature or, for dosages, the allele frequency."""
     scaling, ploidy = outcome.scaling, outcome.source.ploidy
     is_number = ~np.isin(np.arange(scaling.mean.size), [*outcome.source.levels])
     has_mean = is_number & (scaling.n_missing < outcome.n_samples)
@@ -329,7 +329,7 @@ def _means(outcome: Outcome) -> dict[str, Array]:
 
 
 def _history(outcome: Outcome) -> dict[str, Array]:
-    """Columns of the history, one per key of its records; 0 for records without the key."""
+    """Convert the history to columns, one per key of its records; records without it get 0."""
     records = outcome.order.history
     out: dict[str, Array] = {}
     for key in dict.fromkeys(key for record in records for key in record):
@@ -373,7 +373,7 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
 
 
 def _consequences(order: Order, n_selected: int) -> dict[str, Any]:
-    """Attributes for backward elimination: losses by approximate rounds, and `turn_rank`."""
+    """Return attributes for backward elimination: `turn_rank`, and losses by approximation."""
     if order.placed != "removed":
         return {}
     return {
