@@ -1,4 +1,4 @@
-"""The accelerator that scores features, if an environment variable names one.
+"""The device that scores features, such as a GPU, chosen by an environment variable.
 
 ``DHSIC_DEVICE`` is the name of an array library and, after a colon, one of its devices: ``cupy``,
 ``cupy:1``, ``torch:cuda``. The process that drives the run reads the variable and sends its value
@@ -57,7 +57,7 @@ class Accelerator:
 
 @contextmanager
 def scored_on(name: str | None) -> Iterator[None]:
-    """Context in which the device `name` (None: the CPU) is used, whatever the environment."""
+    """Context that uses the device `name` (None: the CPU) and ignores the environment variable."""
     before = _sent.set(name or "")
     try:
         yield
@@ -96,7 +96,7 @@ def accelerator(name: str) -> Accelerator:
 
 
 def _device(xp: Any, place: str) -> Any:
-    """Convert the name of a device to what the library `xp` accepts: an object, or the name."""
+    """Convert the name of a device to a device of the library `xp`: an object, or the name."""
     if not place:
         return None
     if is_cupy_namespace(xp):

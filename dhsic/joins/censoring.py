@@ -131,7 +131,7 @@ def warn_of_events(times: Mapping[str, Array], others: Mapping[str, Callable[[],
         Labels by name.
     others : mapping of str to callable
         Functions that return another column or label, (m,), by its name. Only columns named like
-            events, such as "death" or "status", are read.
+        events, such as "death" or "status", are read.
     """
     time = next((name for name, values in times.items() if _may_be_times(name, values)), None)
     for name, values in others.items() if time is not None else ():

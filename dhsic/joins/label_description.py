@@ -30,10 +30,10 @@ class LabelDescription:
         Requested label kernel; None if the method has its own, which the text omits.
     in_columns : bool
         Whether labels are used as numeric columns, as in tests of pairs. Whole numbers that may be
-            class codes are then used as numbers.
+        class codes are then used as numbers.
     by_ranks : bool
         Whether real labels are replaced by functions of their ranks, as in the test of single
-            features.
+        features.
     in_python : bool
         Whether the advice names a parameter in Python; otherwise, a command-line option.
     """

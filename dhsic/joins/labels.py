@@ -158,17 +158,17 @@ class Inputs:
         ----------
         target : str, list of str, array or None
             Labels, or the names of the variables of `data` that contain them. Columns of a frame or
-                a table that are named here are not features. Messages call the labels `what`.
+            a table that are named here are not features. Messages call the labels `what`.
         by_position : bool
             Whether rows are in the order of the samples, regardless of their names.
         filters : Filters or Filtered, optional
             Samples and features to use. Labels have one row for each sample before filters, or
-                have sample names.
+            have sample names.
         not_features : collection of str
             Other columns of a frame or a table that are not features.
         event, entry : str, array or None
             Events of censored times, and times of entry, as values or as names of columns, see
-                `dhsic.joins.censoring.with_censoring`.
+            `dhsic.joins.censoring.with_censoring`.
         environment : str, list of str, array or frame, optional
             Columns with which features are paired, passed like covariates.
         permute_whole, permute_within : str, array or None

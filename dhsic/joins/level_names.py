@@ -38,7 +38,7 @@ def check_level_names(source: AbstractSource, data: Any, named: Collection[str] 
         The data as passed, for advice.
     named : collection of str or None
         Columns that the caller declared to be categories. In these, words for a missing value are
-            accepted as names.
+        accepted as names.
     """
     if not source.levels:
         return

@@ -208,7 +208,7 @@ def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:
     ------
     InputError
         A name is invalid. The message lists the names, and advises to pass pandas categories if
-            they are correct.
+        they are correct.
     """
     if not all(isinstance(v, str | int | float) or pd.isna(v) for v in values):
         return

@@ -45,7 +45,7 @@ class Regions:
             Name of the parameter, for messages.
         first : {0, 1} or None
             Number of the first base of a chromosome. None means 0 for files ``.bed`` and
-                ``.bed.gz``, where regions exclude their end, and 1 for others.
+            ``.bed.gz``, where regions exclude their end, and 1 for others.
 
         Raises
         ------

@@ -101,8 +101,8 @@ def report(
     Parameters
     ----------
     result : xarray.Dataset or selector
-        A result of `dhsic.select`, or a fitted selector. A result with
-            several runs (``per_target=True``) gets one page per run.
+        A result of `dhsic.select`, or a fitted selector. A result with several runs
+        (``per_target=True``) gets one page per run.
     path : str or path
         Path of the page, such as ``report.html``; with several runs ``report.NAME.html``.
     pairs : xarray.Dataset, optional

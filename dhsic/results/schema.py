@@ -293,7 +293,7 @@ def to_dataset(
 
 
 def _in_store(partners: Index, about: FeatureMetadata) -> Index:
-    """Convert indices of features in the source, (d,), to indices in the store; -1 stays -1.
+    """Convert feature indices `partners` (d,) from the source to the store; -1 stays -1.
 
     They differ if the source excludes features of the store.
     """
