@@ -71,8 +71,8 @@ def wanted_device() -> str | None:
     name = (os.environ.get(DEVICE) if sent is None else sent) or None
     if name is not None and not name.partition(":")[0].isidentifier():
         raise InputError(
-            f"{DEVICE}={name!r} names no library of arrays; write it like cupy, cupy:1 or "
-            "torch:cuda, or leave it out to score on the cores."
+            f"{DEVICE}={name!r} does not name an array library. Set it to a device such as cupy, "
+            "cupy:1 or torch:cuda, or unset it to use the CPU."
         )
     return name
 
@@ -89,8 +89,8 @@ def accelerator(name: str) -> Accelerator:
         raise InputError(
             f"{DEVICE}={name!r}, and process {os.getpid()} cannot score there "
             f"({type(error).__name__}: {str(error).rstrip('.')}). Install the library and the "
-            "driver of the device wherever features are scored, on every worker, or leave the "
-            "variable out."
+            "driver of the device on every machine that scores features (on all workers), or unset "
+            "the variable."
         ) from error
     return device
 

@@ -162,7 +162,7 @@ def feature_places(
         raise InputError(
             f"{lost.size} of {mine.size} features of the result are not in the data: "
             f"{', '.join(lost[:MOST_NAMED])}{', ...' if lost.size > MOST_NAMED else ''}. Pass the "
-            "data of the selection, or more of them."
+            "data of the selection, or data that contain all of these features."
         )
     stored: Index = there[places]
     return stored

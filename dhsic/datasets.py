@@ -123,7 +123,7 @@ def nonlinear_regression(
     least 0.
     """
     if not 0 <= noise < np.inf:
-        raise InputError(f"noise={noise!r}; pass its standard deviation, a number >= 0.")
+        raise InputError(f"noise={noise!r} is not a standard deviation. Pass a number >= 0.")
     rng = _generator(m, n_noise, random_state)
     x = rng.standard_normal((m, 2))
     y = x[:, 0] * np.exp(-(x**2).sum(axis=1)) + noise * rng.standard_normal(m)

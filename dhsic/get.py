@@ -99,7 +99,7 @@ def rank_genes_groups_like(
             "dhsic.select(adata, key, per_class=True)."
         )
     if n_genes is not None and not is_count(n_genes):
-        raise InputError(f"n_genes={n_genes!r} is not a whole number of at least 1. Pass one.")
+        raise InputError(f"n_genes={n_genes!r} is invalid. Pass a whole number of at least 1.")
     groupby = groupby or str(result.attrs.get("target"))
     classes = [*map(str, result[CLASSES].to_numpy())]
     members = _members(adata, groupby, classes)
@@ -145,8 +145,8 @@ def _members(adata: Any, groupby: str, classes: list[str]) -> Array:
     if absent := [name for name, of in zip(classes, members, strict=True) if not of.any()]:
         raise InputError(
             f"No cell of adata.obs[{groupby!r}] has the class {absent[0]!r} of the result. Pass "
-            "the data that were used for the selection, or as groupby= the column whose classes "
-            "were its labels."
+            "the data of the selection; or pass as groupby= the column with the labels of the "
+            "selection."
         )
     return members
 

@@ -209,8 +209,8 @@ def _check_left(
         )
     if covariates is None:
         raise InputError(
-            "Nothing is left of the labels after centring: they do not vary, or differ only in a "
-            "class of one sample, which the unbiased estimator cannot use. Pass labels shared by "
-            "several samples, or statistic='biased'."
+            "The labels do not vary after centring: they are constant, or vary only by a class of "
+            "one sample, which the unbiased estimator cannot use. Pass labels shared by several "
+            "samples, or statistic='biased'."
         )
     raise nothing_left()

@@ -92,7 +92,9 @@ def kernel_matrix(
     chosen = resolve_kernel(kernel)
     X = _sliceable(X)
     if not is_count(block_size):
-        raise InputError(f"block_size={block_size!r}; pass a whole number of samples, at least 1.")
+        raise InputError(
+            f"block_size={block_size!r} is invalid. Pass a whole number of samples, at least 1."
+        )
     block_size = int(block_size)
     token = tokenize(X, chosen.name, chosen.parameters(), repr(bandwidth), block_size)
     graph: dict[Key, Any] = {}
@@ -202,8 +204,8 @@ def _sigma(
         return 1.0 / (2.0 * d), None
     if not isinstance(policy, Median):
         raise InputError(
-            f"bandwidth={bandwidth!r} needs labels to choose by; pass 'median', 'dimension' or one "
-            "positive number, such as the one that dhsic.hsic is largest for."
+            f"bandwidth={bandwidth!r} is chosen by labels, and there are none. Pass 'median', "
+            "'dimension' or one positive number, such as the one with the largest dhsic.hsic."
         )
     blocks = _in_blocks(X, MEDIAN_SAMPLES, -(-m // MEDIAN_SAMPLES))
     total = _add_chain(graph, f"{name}-inner", blocks, (0, 0), partial(_add_features, centred=True))

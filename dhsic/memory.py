@@ -129,11 +129,11 @@ class MemoryEstimate:
         advice = ""
         if self.blocks > half:
             advice = (
-                " Most of it is for a few blocks per thread: rewrite the store with narrower "
-                "chunks (see dhsic inspect), or use fewer threads."
+                " Most of it holds a few blocks per thread: rewrite the store with narrower chunks "
+                "(see dhsic inspect), or use fewer threads."
             )
         elif squares - self.blocks > half:
-            advice = f" Most of it is for m x m matrices: {smaller}."
+            advice = f" Most of it holds m x m matrices: {smaller}."
         raise MemoryBudgetError(
             f"The peak memory of this run is {self}, but the limit is {human(allowed)}; {remedy}, "
             f"or raise the limit (memory_limit=).{advice}"

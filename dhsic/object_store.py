@@ -52,8 +52,8 @@ def sentence(url: str, error: Exception) -> str:
     if is_about_keys(error):
         return (
             f"No keys for {url} were found. Put them into environment variables "
-            "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...), or give this machine an identity "
-            "that has access."
+            "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...), or give this machine a cloud "
+            "identity that has access."
         )
     reason = _reason(text) or type(error).__name__
     if reason.startswith("404"):

@@ -413,7 +413,7 @@ def chromosomes_of(source: AbstractSource) -> tuple[list[Index], Index]:
             where = f"one chromosome ({names[is_known][0]})"
         raise InputError(
             f"All features are on {where}, but loco=True predicts the labels from the other "
-            "chromosomes; leave it out, or use features of all chromosomes."
+            "chromosomes. Leave it out, or use features of all chromosomes."
         )
     of_each = [np.flatnonzero(codes == code) for code in np.flatnonzero(is_known)]
     return of_each, np.flatnonzero(~is_known[codes])

@@ -94,7 +94,7 @@ def refuse_wide(given: Any, what: str) -> None:
         if array.dtype == np.int64 and (array[wide] == np.iinfo(np.int64).min).all():
             raise InputError(
                 f"{int(wide.sum())} values in {what} are the smallest 64-bit integer (first at "
-                f"sample {at[0]}), which stands for missing dates (NaT) and other missing numbers. "
+                f"sample {at[0]}), which usually stands for a missing date (NaT) or number. "
                 "Exclude these samples, or write the values as float64, with NaN where they are "
                 "missing."
             )

@@ -72,12 +72,12 @@ def response_of(y: Array | None, label_kernel: str = "auto") -> tuple[Float, str
     if is_censored(labels):
         raise InputError(
             "--effects estimates effects on real labels or two classes, not on times to an event. "
-            "Leave it out; for hazard ratios fit a Cox model to the features of interest."
+            "Leave it out. To get hazard ratios, fit a Cox model to the features of interest."
         )
     response = regression_labels(labels, label_kernel)
     if response is None:
         raise InputError(
-            f"--effects needs real labels or two classes, and these labels have "
+            "--effects needs real labels or two classes, but these labels have "
             f"{np.unique(labels).size} classes. Leave it out, or pass labels of two classes: one "
             "class against the rest."
         )

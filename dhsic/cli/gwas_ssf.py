@@ -79,7 +79,7 @@ def check_ssf(source: AbstractSource, path: str, *, force: bool) -> None:
     lacking = {CONTIG, POSITION, REF, ALT} - {*described(source)}
     if lacking:
         raise InputError(
-            "GWAS-SSF needs the chromosome, position and alleles of each feature, and the data "
+            "GWAS-SSF needs the chromosome, position and alleles of each feature, but the data "
             f"have no {', '.join(sorted(lacking))}. {advice}"
         )
     placed = chromosome_codes(source)
@@ -88,7 +88,7 @@ def check_ssf(source: AbstractSource, path: str, *, force: bool) -> None:
     others = [n for n in names if n in NOT_HUMAN or (n.isdecimal() and int(n) > AUTOSOMES)]
     if others or not {*names} & {*NUMBERS}:
         raise InputError(
-            "GWAS-SSF has the human chromosomes 1 to 22, X, Y and MT, and the data have "
+            "GWAS-SSF supports the human chromosomes 1 to 22, X, Y and MT, but the data have "
             f"{abbreviate(others or names)}. {advice}"
         )
     if as_path(path + META).exists() and not force:
@@ -180,7 +180,7 @@ def _left_out(masks: Mapping[str, Mask]) -> list[str]:
         return []
     each = ", ".join(f"{count:,} {reason}" for reason, count in n.items())
     return [
-        f"Left out, because GWAS-SSF requires these values: {sum(n.values()):,} variants ({each})"
+        f"Omitted, because GWAS-SSF requires these values: {sum(n.values()):,} variants ({each})"
     ]
 
 
@@ -189,13 +189,12 @@ def _notes(path: str, result: xr.Dataset, *, is_log: bool, is_ref_known: bool) -
     notes = []
     if is_log:
         notes.append(
-            "Some p-values are smaller than a computer number, so the table has the column "
+            "Some p-values are too small for floating-point numbers, so the table has the column "
             "neg_log_10_p_value instead of p_value"
         )
     if not is_ref_known:
         notes.append(
-            f"ref_allele is {MISSING}, because a .bim file does not say which of the two alleles "
-            "the reference genome has"
+            f"ref_allele is {MISSING}, because a .bim file does not specify the reference allele"
         )
     if "allele_frequency" not in result:
         notes.append(

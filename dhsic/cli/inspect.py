@@ -453,8 +453,8 @@ def _about_chunks(source: AbstractSource, layout: Layout, best: dict[str, int]) 
     recommended_bytes = prod((*best.values(), *layout.shape[2:])) * np.dtype(layout.dtype).itemsize
     if layout.sample_chunks > 1 and best["samples"] == source.n_samples:
         out.append(
-            f"Samples are split over {layout.sample_chunks} chunks, so each block of features "
-            f"needs {layout.sample_chunks} chunks."
+            f"Samples are split over {layout.sample_chunks} chunks, so {layout.sample_chunks} "
+            "chunks must be read for each block of features."
         )
     if unit < SMALL_CHUNK <= recommended_bytes:
         count = ceil(source.n_features / layout.chunks[features]) * layout.sample_chunks

@@ -541,12 +541,13 @@ class SelectJob:
         )
         refuse(
             self.target and is_self,
-            "--label-kernel self uses the data as labels, and --target names other labels; pass "
+            "--label-kernel self uses the data as labels, but --target names other labels; pass "
             "only one of them.",
         )
         refuse(
             self.per_target and (is_self or len({*self.target}) < len(self.target)),
-            "--per-target selects for each --target separately; pass one or more, each once.",
+            "--per-target selects for each --target separately. Pass one or more targets, each "
+            "once.",
         )
         refuse(
             self.per_class and (is_self or len(self.target) != 1 or self.per_target),
@@ -555,18 +556,18 @@ class SelectJob:
         )
         refuse(
             self.event is not None and (len(self.target) != 1 or self.per_target or self.per_class),
-            "--event tells which times of one --target are censored; pass exactly one --target, "
+            "--event states which times of a --target are censored. Pass exactly one --target, "
             "without --per-target and --per-class.",
         )
         refuse(
             self.entry is not None and self.event is None,
-            "--entry belongs to times to an event; pass --event, the column that tells whether the "
-            "event was observed.",
+            "--entry applies only to times to an event. Also pass --event, the column that states "
+            "whether the event was observed.",
         )
         refuse(
             self.levels and self.event is not None,
-            "--order lists levels of an ordinal target, and --event belongs to times; pass only "
-            "one of them.",
+            "--order lists levels of an ordinal target, and --event applies to times to an event; "
+            "pass only one of them.",
         )
         for name in SEVERAL:
             refuse(
@@ -589,12 +590,12 @@ class SelectJob:
         self._check_covariates()
         refuse(
             by_name and self.by_position,
-            "--sample-column matches rows by name, and --by-position matches them by order; pass "
+            "--sample-column matches rows by name, but --by-position matches them by order; pass "
             "only one of them.",
         )
         refuse(
             self.transpose and self.sample_dim is not None,
-            "--transpose means --sample-dim 1 of a table; pass only one of them.",
+            "--transpose is the same as --sample-dim 1 of a table; pass only one of them.",
         )
         refuse(
             self.groups is not None and not selector.takes_groups,

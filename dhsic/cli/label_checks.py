@@ -182,7 +182,7 @@ def _refuse_mixed(job: SelectJob, name: str, values: Array, place: Callable[[int
         return
     column = WrittenColumn(f"labels {name!r}", name, job.labels or job.data_name)
     raise InputError(
-        f"{odd.n_present - odd.n_odd:,} labels of {name!r} are numbers, and {odd.n_odd:,} are not: "
+        f"{odd.n_present - odd.n_odd:,} labels of {name!r} are numbers, but {odd.n_odd:,} are not: "
         f"{odd.listed}. {_remedy_for(odd, column)} pass --label-kernel multiclass."
     )
 
@@ -203,8 +203,8 @@ def _remedy_for(odd: OddFields, column: WrittenColumn) -> str:
         )
     if begin_with_numbers(odd.places):
         return (
-            "The others have no unit or mark. Write all of them in one unit, as numbers without "
-            "it. If labels are classes,"
+            "The other labels have no unit or mark. Write all labels as numbers in the same unit, "
+            "without its name. If labels are classes,"
         )
     remedy = f"If these are missing, pass {na} --drop-missing; else correct" if na else "Correct"
     return f"{remedy} them; or, if labels are classes,"
@@ -215,9 +215,10 @@ def refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
     kernel, distinct = job.labels_as, {*texts.tolist()} - {""}
     if kernel == ORDINAL and len(distinct) > 2:
         raise InputError(
-            f"Labels of {name!r} are text ({abbreviate(map(repr, sorted(distinct)))}), whose order "
-            "is unknown. List all levels from the lowest to the highest; this is the alphabetical "
-            f"order: --order {shlex.quote(','.join(sorted(distinct)[:MOST_CLASSES]))}"
+            f"Labels of {name!r} are text ({abbreviate(map(repr, sorted(distinct)))}), and their "
+            "order is unknown. List all levels from the lowest to the highest. For example, the "
+            "alphabetical order is --order "
+            f"{shlex.quote(','.join(sorted(distinct)[:MOST_CLASSES]))}"
         )
     takes_numbers = kernel in (*REAL_KERNELS, MIXED)
     if kernel not in CLASS_KERNELS:

@@ -25,8 +25,8 @@ def notes_on(y: Array | None, target: Sequence[str]) -> Iterator[str]:
         na = " ".join(f"--na {shlex.quote(f'{name}=0')}" for name in target)
         yield (
             "labels are 0, 1 and 2, and all three are used as values; if 0 means missing, as in "
-            f"PLINK files, pass {na} --drop-missing; if some were coded 0 and 1 and others 1 and "
-            "2, code all in one way"
+            f"PLINK files, pass {na} --drop-missing; if some samples are coded 0 and 1, and others "
+            "1 and 2, use one coding for all"
         )
 
 

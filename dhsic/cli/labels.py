@@ -364,8 +364,8 @@ def _check_said(job: SelectJob, tables: list[Table]) -> None:
             f"{table.what} has {abbreviate(map(repr, table.columns))}" for table in tables
         )
         raise InputError(
-            f"--sample-column {key}: no table has this column: {listed}. Pass the column with the "
-            "sample names, of at least one table."
+            f"--sample-column {key}: no table has this column: {listed}. Pass a column that "
+            "contains the sample names in at least one table."
         )
 
 
@@ -384,15 +384,15 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
         order = replace(order, n_elsewhere=n)
         if n:
             warn(
-                f"{n:,} of {m:,} rows of {table.what} have names of samples at other positions in "
-                "the data. They were matched by position because of --by-position. If the names "
-                "are correct, this is wrong, and so is the ranking: leave out --by-position.",
+                f"{n:,} of {m:,} rows of {table.what} have the names of samples at other positions "
+                "in the data. They were matched by position because of --by-position. If the names "
+                "are correct, the match and the ranking are wrong: leave out --by-position.",
             )
         elif is_table(job.path) and data.source.n_features == m:
             turned = "leave out --transpose" if job.transpose else "pass --transpose"
             warn(
-                f"{job.data_name} has as many samples as features ({m:,}), so labels matched by "
-                "position fit its rows and its columns. Features are "
+                f"{job.data_name} has equal numbers of samples and features ({m:,}), so labels "
+                "matched by position fit both its rows and its columns. Features are "
                 f"{_first_features(data.source)}; if these are samples, {turned}."
             )
     else:

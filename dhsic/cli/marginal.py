@@ -110,9 +110,9 @@ def _sentences(result: xr.Dataset, took: float) -> Iterator[tuple[str, str]]:
     )
     yield "marginal", sentence
     sentence = (
-        "To be found with a probability of 0.8 (family-wise level "
-        f"{about['alpha']:g}), the interactions of a feature must explain about "
-        f"{about['detectable_share']:.2g} of the labels' remaining variance together."
+        f"To be found with a probability of 0.8 (family-wise level {about['alpha']:g}), the "
+        f"interactions of a feature must explain about {about['detectable_share']:.2g} of the "
+        "labels' remaining variance together."
     )
     yield "power", sentence
     if n_untested := about["n_untested"]:

@@ -40,7 +40,7 @@ from dhsic.storage.format import plain
 
 #: Columns that are not printed.
 UNSHOWN = ("share_before", "distance")
-MISSING_BELOW = "pairs after these may be missing from the list; a larger -n finds them"
+MISSING_BELOW = "further pairs may be missing from the list; a larger -n finds them"
 
 
 def pairs(
@@ -218,8 +218,8 @@ def _summary_lines(
     if n_all := about.get("n_pairs_screened"):
         sentence = (
             f"Only pairs of {counted(about['n_features_screened'], 'feature')} with the strongest "
-            f"marginal interactions were scored, of {n_all:,} pairs; p-values are those of a scan "
-            "of all pairs."
+            f"marginal interactions were scored, out of {n_all:,} pairs. The p-values are valid "
+            "for a scan of all pairs."
         )
         yield "screen", sentence
     if "inflation" in about:

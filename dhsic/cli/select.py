@@ -63,7 +63,7 @@ from dhsic.storage.checkpoint import Checkpoint
 OTHERWISE: dict[Scale, str] = {
     True: "to keep their scale, use --no-standardize",
     False: "to scale them, use --standardize",
-    PRESENCE: "--standardize scales all features the same way, --no-standardize none",
+    PRESENCE: "--standardize scales all features, --no-standardize none",
 }
 #: Assumption about the file of genes, for messages.
 SAME_BUILD = "their positions must be of the same genome build as the data"
@@ -146,8 +146,8 @@ def _supposed(
     if options["path"] is not None:
         if (n_samples, n_variants, n_classes) != (None, None, None):
             raise InputError(
-                "--samples, --variants and --classes plan without data; leave out either them or "
-                "PATH."
+                "--samples, --variants and --classes plan without data. Leave out these options, "
+                "or PATH."
             )
         return None
     if n_samples is None or n_variants is None:

@@ -27,8 +27,8 @@ USE_OF_HAPLOID = (
 )
 #: Explanation, for notes, of how variants on X are tested if sexes are unknown; advice follows.
 IF_SEX_UNKNOWN = (
-    "variants on X are tested as if all samples had two copies, and those of males, who have one, "
-    "follow any label that depends on sex. If there are males,"
+    "variants on X are tested as if all samples had two copies, but males have one copy, so the "
+    "variants depend on any label that depends on sex. If there are males,"
 )
 
 
@@ -105,8 +105,7 @@ class Sites:
         if self.multiallelic is not None and self.multiallelic.n:
             yield (
                 f"{counted(self.multiallelic.n, 'variant')} of the store with several alternative "
-                "alleles, which are counted together in the dosage; to split them, use bcftools "
-                "norm -m-"
+                "alleles, which the dosage counts together; to split them, use bcftools norm -m-"
             )
         if self.multiallelic is not None and self.multiallelic.n_spanned:
             yield (
@@ -149,8 +148,8 @@ def _unsupported_calls_note(source: AbstractSource, group: zarr.Group) -> str:
     n = int(unsupported_calls(calls, n_reads, of_calls[0] if of_calls else None).sum())
     return bool(n) * (
         f"{n:,} reference calls (0/0) in the first chunk have no read (call_DP is 0), and are used "
-        "as 0/0; versions of GATK write them where nothing was called. To read them as missing, "
-        "convert the VCF with dhsic convert IN.vcf.gz OUT.vcz"
+        "as 0/0. Some versions of GATK write 0/0 where nothing was called. To read them as "
+        "missing, convert the VCF with dhsic convert IN.vcf.gz OUT.vcz"
     )
 
 
@@ -225,9 +224,10 @@ def _single_in_males(source: AbstractSource) -> str:
     listed = abbreviate(names[at], 3)
     return (
         f"in at least {counted(at.size, 'feature')} ({listed}), males (SEX 1) count 0 or 1 and "
-        "females 0, 1 or 2, as on chromosome X. The values depend on sex, and so do their ranks if "
-        "the labels depend on it. Then pass --covariate SEX, or leave these features out "
-        "(--exclude), or pass the .bed or .pgen file from which this table was made"
+        "females 0, 1 or 2, as on chromosome X. The values depend on sex, so their ranks are "
+        "misleading if the labels depend on sex. In that case, pass --covariate SEX, or leave "
+        "these features out (--exclude), or pass the .bed or .pgen file from which this table was "
+        "made"
     )
 
 
@@ -243,8 +243,8 @@ def _unclear(why: str) -> str:
     """Return a note that sexes cannot be inferred from calls; the note begins with `why`."""
     fill = "fill in SEX, or " if why else ""
     return (
-        f"{why}heterozygous calls on X are too few, or too much alike, to tell males: "
-        f"{IF_SEX_UNKNOWN} {fill}pass sex as a covariate, or leave X out (--chr)"
+        f"{why}heterozygous calls on X are too rare, or too similar among samples, to identify "
+        f"males: {IF_SEX_UNKNOWN} {fill}pass sex as a covariate, or leave X out (--chr)"
     )
 
 

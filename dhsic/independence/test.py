@@ -93,7 +93,9 @@ class TestResult:
                 "describes HSIC under independence; pass method='normal'."
             )
         if isinstance(level, bool) or not 0 < level < 1:
-            raise InputError(f"level={level!r}; pass a number between 0 and 1, such as 0.95.")
+            raise InputError(
+                f"level={level!r} is out of range. Pass a number between 0 and 1, such as 0.95."
+            )
         reach = float(ndtri((1.0 + level) / 2.0)) * float(np.sqrt(self.null_variance))
         return self.statistic - reach, self.statistic + reach
 
@@ -121,7 +123,8 @@ class HsicTest:
             )
         if not is_count(self.n_permutations):
             raise InputError(
-                f"n_permutations={self.n_permutations!r}; pass a whole number >= 1, such as 1000."
+                f"n_permutations={self.n_permutations!r} is invalid. Pass a whole number >= 1, "
+                "such as 1000."
             )
         check_seed(self.seed)
         statistic = self.spec.statistic
@@ -220,7 +223,7 @@ class HsicTest:
         needed, free = (SQUARES + (len(self._grid) or 1)) * 8 * m * m, available_bytes()
         if needed > free:
             raise MemoryBudgetError(
-                f"Kernel matrices of {m:,} x {m:,} samples need {human(needed)}, but "
+                f"Kernel matrices of {m:,} x {m:,} samples need {human(needed)}, but only "
                 f"{human(free)} are available. Test on fewer samples, or on fewer features at a "
                 "time (a single feature needs no such matrix), or pass method='normal'."
             )

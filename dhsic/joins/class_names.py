@@ -231,7 +231,7 @@ def refuse_alike(called: str, are: str, text: Array, remedy: str) -> None:
     several = alike(text)
     if several:
         raise InputError(
-            f"{called} are {are}, and some differ only in upper and lower case or in spaces "
-            f"({abbreviate((' and '.join(map(repr, texts)) for texts in several), 3)}). Spell "
-            f"them the same way; {remedy}"
+            f"{called} are {are}, and some differ only in case or in spaces "
+            f"({abbreviate((' and '.join(map(repr, texts)) for texts in several), 3)}). Spell them "
+            f"the same way; {remedy}"
         )

@@ -124,8 +124,9 @@ class Condition:
             names = [side.id for side in (left, right) if isinstance(side, ast.Name)]
             held = "; ".join(f"{n} contains {abbreviate(_first(values[n]))}" for n in names)
             raise InputError(
-                f"{self.what}={self.said!r} compares numbers with text, or text by size: {held}. "
-                "Compare numbers with numbers, and text with text in quotes, by == or !=."
+                f"{self.what}={self.said!r} compares numbers with text, or compares texts by < or "
+                f">: {held}. Compare numbers with numbers, and compare text with quoted text by == "
+                "or !=."
             )
         return np.asarray(mask, dtype=bool)
 

@@ -134,8 +134,8 @@ def taken_as_number(name: object, values: Array, remedy: str) -> str:
     whole = "whole " if (distinct == np.floor(distinct)).all() else ""
     return (
         f"covariate {name!r} has {len(distinct)} distinct {whole}numbers from {distinct[0]:.15g} "
-        f"to {distinct[-1]:.15g} and is used as a number (a straight line); if they are codes for "
-        f"groups, {remedy}"
+        f"to {distinct[-1]:.15g} and is used as a number (with a linear effect); if they are codes "
+        f"for groups, {remedy}"
     )
 
 

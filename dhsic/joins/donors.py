@@ -44,7 +44,8 @@ def warn_of_donors(data: Any, y: Array, rows: Index | None) -> None:
                 warn(
                     f"{len(y):,} cells come from {n:,} groups of {name!r}, and all cells of a "
                     "group have the same label. p-values assume independent cells, so they are far "
-                    f"too small. Pass permute_whole={name!r}, which exchanges labels of groups."
+                    f"too small. Pass permute_whole={name!r}, which permutes the labels of whole "
+                    "groups."
                 )
                 return
 

@@ -79,7 +79,7 @@ def named_columns(given: Any) -> list[tuple[str, Array]]:
         return [("environment", values)]
     if values.ndim != 2:
         raise InputError(
-            f"environment has shape {values.shape}; pass one row per sample and one column per "
+            f"environment= has shape {values.shape}. Pass one row per sample, and one column per "
             "environment."
         )
     return [(f"environment {i}", column) for i, column in enumerate(values.T)]

@@ -229,8 +229,8 @@ class Filters:
         if self.regions_start is not None:
             if str(self.regions_start) not in ("0", "1"):
                 raise InputError(
-                    f"regions_start={self.regions_start!r} is not 0 or 1; pass the number of the "
-                    "first base of a chromosome."
+                    f"regions_start={self.regions_start!r} is not 0 or 1. Pass the number that the "
+                    "first base of a chromosome has in the file."
                 )
             if self.extract_regions is None and self.exclude_regions is None:
                 raise InputError(
@@ -327,7 +327,7 @@ def of_diploids(counts: Index, source: AbstractSource, rows: Index | None) -> In
         counts[of_unknown] = 0
         warn(
             f"hwe= was not applied to {int(of_unknown.sum()):,} features on X, because the sexes "
-            f"of the samples are unknown; these features are kept. {KNOWN_BY} To exclude X, use "
+            f"of the samples are unknown. These features are kept. {KNOWN_BY} To exclude X, use "
             "chromosomes=.",
         )
     diploid = np.flatnonzero(is_mixed & ~np.isin(names, ONE_COPY)[codes])
@@ -421,7 +421,7 @@ class _RemainingMask:
         if mask.shape != (self.n,):
             raise InputError(
                 f"{name}= is a mask of shape {mask.shape}, but there are {self.n} {self.noun}. "
-                "Pass one value for each of them, or names."
+                "Pass one value per item, or names."
             )
         self.filter(name, ~mask if name in LEAVING_OUT else mask)
 

@@ -64,8 +64,8 @@ def values_of(data: Any, what: str) -> Array:
         return as_array(data, what)
     if len(ids) == len(data.columns):
         raise InputError(
-            f"{what} has no columns other than {', '.join(map(repr, ids))}, which are sample "
-            f"names. Pass values too; if these columns are the values, pass {what}.to_numpy()."
+            f"{what} has only columns with sample names: {', '.join(map(repr, ids))}. Add a column "
+            f"of values. If these columns are the values, pass {what}.to_numpy()."
         )
     return as_array(data.drop(columns=ids), what)
 
@@ -291,11 +291,10 @@ def _refuse_reset(what: str, samples: Array, theirs: Array) -> NoReturn:
     reset, other = (what, "X") if is_theirs else ("X", what)
     others = abbreviate(samples if is_theirs else theirs, 3)
     raise InputError(
-        f"The index of {reset} is 0, 1, 2, ..., which pandas writes if a table has no index or if "
-        f"it was reset, and the index of {other} is {others}. So equal numbers may be different "
-        f"samples, and {what} cannot be matched by them. If the rows of {what} are in the order "
-        f"of X, pass by_position=True. Otherwise, take both from one table without a reset of the "
-        "index."
+        f"The index of {reset} is 0, 1, 2, ..., the default of pandas, and the index of {other} is "
+        f"{others}. So equal numbers may be different samples, and {what} cannot be matched to X. "
+        f"If the rows of {what} are in the order of X, pass by_position=True. Otherwise, take both "
+        "from one table, and do not reset the index."
     )
 
 

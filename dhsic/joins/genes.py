@@ -89,8 +89,8 @@ class Genes:
         suffix = suffixes[-1] if suffixes else ""
         if suffix not in (*GFF, *BED):
             raise InputError(
-                f"{where} is not recognised as a file of genes; pass a file that ends in .gtf, "
-                ".gff3 or .bed (or .gz after that)."
+                f"{where} is not recognised as a file of genes. Pass a file that ends in .gtf, "
+                ".gff3 or .bed (compressed: .gz)."
             )
         try:
             frame = _of_bed(where) if suffix in BED else _of_gff(where)
@@ -304,8 +304,8 @@ def _lines_of_gff(path: str) -> Iterator[pd.DataFrame]:
             return
         except ValueError as error:
             raise InputError(
-                f"{path} is not a GTF or GFF3 file, whose lines have nine columns separated by "
-                f"tabs ({str(error).strip()}). Download it again."
+                f"{path} is not a GTF or GFF3 file: these have nine columns separated by tabs "
+                f"({str(error).strip()}). Download it again."
             ) from error
 
 
@@ -375,8 +375,8 @@ def _placed(frame: pd.DataFrame, path: str, first: int) -> pd.DataFrame:
         line = frame.loc[is_bad, ["chromosome", "start", "end"]].iloc[0].tolist()
         raise InputError(
             f"{path} has a gene at {line[0]}:{line[1]}-{line[2]}, which is not an interval of "
-            f"bases ({int(is_bad.sum()):,} such lines). Correct these lines, or download the file "
-            "again."
+            f"bases ({int(is_bad.sum()):,} lines are invalid). Correct these lines, or download "
+            "the file again."
         )
     numbers = numbers.astype(np.int64)
     return frame.assign(start=numbers["start"] + (1 - first), end=numbers["end"])

@@ -45,8 +45,8 @@ def imputation_quality(
     if alleles.squares is None:
         raise InputError(
             f"{said} filters imputed dosages by their quality, but X contains whole numbers "
-            f"({np.dtype(source.dtype)}), of which none is uncertain. Do not use this filter, or "
-            "open the dosages of the data (variable=)."
+            f"({np.dtype(source.dtype)}), which are not imputed dosages. Do not use this filter, "
+            "or open the dosages of the data (variable=)."
         )
     alleles.minor_frequency(source, m, said)  # refuses values that count no alleles
     ploidy = source.ploidy or DIPLOID

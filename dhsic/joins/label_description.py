@@ -77,7 +77,7 @@ class LabelDescription:
             return self._mixed(values, bounds)
         ranks = ", by ranks" if kernel == RANK else ""
         if is_chosen and not (self.by_ranks or self.in_columns) and has_heavy_tails(values):
-            suffix += f"; with such heavy tails ranks find more: {self._passing(RANK)}"
+            suffix += f"; their heavy tails favour ranks: {self._passing(RANK)}"
         return f"{values.size:,} real values {bounds}{ranks}{suffix}"
 
     def _classes(self, column: Array) -> str:

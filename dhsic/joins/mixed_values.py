@@ -158,8 +158,8 @@ def _refuse_types(one: str, values: Array) -> None:
         remedy = f"Write each number in one way: pass {text}"
     shown = abbreviate((" and ".join(map(repr, group)) for group in several), 3)
     raise InputError(
-        f"Some values of {one} are one number in several types ({shown}), and would be different "
-        f"classes or groups. {remedy}."
+        f"Some values of {one} are equal numbers of different types ({shown}). They would be "
+        f"different classes or groups. {remedy}."
     )
 
 

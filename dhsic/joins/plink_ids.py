@@ -89,7 +89,7 @@ def check_plink_ids(
             raise InputError(
                 f"In {what}, the {column} of {wrong.size:,} of {rows.size:,} samples differs from "
                 f"that in the data (first: IID {iids[first]} has {column} {theirs[first]} in the "
-                f"table and {ours[first]} in the data), so they may be {OTHERS[column]}; PLINK "
+                f"table and {ours[first]} in the data), so they may be {OTHERS[column]}. PLINK "
                 f"would not match them. Correct the {column}s, or {how} to match without the "
                 f"{column}."
             )

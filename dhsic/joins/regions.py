@@ -58,7 +58,9 @@ class Regions:
             first = 0 if ".bed" in [suffix.lower() for suffix in suffixes[-2:]] else 1
         regions = [*_parsed(_lines(fspath(given)) if is_file else _rows(given, name), first)]
         if not regions:
-            raise InputError(f"{name}= has no regions; pass lines with chromosome, start and end.")
+            raise InputError(
+                f"{name}= contains no regions. Pass lines with chromosome, start and end."
+            )
         chromosomes, starts, ends = zip(*regions, strict=True)
         # BED counts from 0 and excludes the end, so its end is the last base if counted from 1.
         return cls(list(chromosomes), np.array(starts) + (1 - first), np.array(ends))

@@ -101,14 +101,14 @@ def warn_of_repeats(
         group = np.flatnonzero(units.codes == sizes.argmax())
         called = group if names is None else [repr(str(name)) for name in names[group]]
         what = (
-            f"they form {units.n:,} groups of rows that are much closer to each other than to all "
-            f"others ({abbreviate(called, SHOWN)})"
+            f"the rows form {units.n:,} groups, and rows of a group are much more similar to each "
+            f"other than to all other rows ({abbreviate(called, SHOWN)})"
         )
     warn(
         f"{m:,} samples look like repeated measurements of {units.n:,} units: {what}, and the "
-        "labels are the same in all rows of a unit. p-values assume independent samples, and "
-        "repetitions of one unit make them far too small. Average the rows of each unit, or keep "
-        f"one of each: {_kept(first, rows, names)}.{_excluded(units)}{_exchanged(units)}"
+        "labels are the same in all rows of a unit. p-values assume independent samples, so they "
+        "are far too small. Average the rows of each unit, or keep one row of each unit: "
+        f"{_kept(first, rows, names)}.{_excluded(units)}{_exchanged(units)}"
     )
 
 

@@ -68,10 +68,10 @@ def warn_of_replicates(
             warn(
                 f"{n:,} of {len(texts):,} samples look like repeated measurements of "
                 f"{len(groups):,}, by their names ({shown}). p-values assume independent samples, "
-                "and repetitions of one sample make them far too small. Average them, for instance "
+                "so they are far too small. Average the measurements of each sample, for instance "
                 "in pandas, where the sample names are the index of X: "
-                f"{_averaging(groups, pattern, data, columns.values())}. Or keep one of each"
-                f"{': list their names for keep=.' if is_listed else _by(texts, others)}"
+                f"{_averaging(groups, pattern, data, columns.values())}. Or keep one of "
+                f"each{': list their names for keep=.' if is_listed else _by(texts, others)}"
             )
             return True
     return False
@@ -109,8 +109,8 @@ def _by(names: list[str], columns: Iterable[tuple[str, Array]]) -> str:
             f"filters=dhsic.Filters(keep_if='{variable} == {wanted.removesuffix('.0')}')."
         )
     return (
-        ". A list of names cannot tell samples of equal names apart; this keeps the first of each "
-        "name, and must be done for the labels too: X = X[~X.index.duplicated()]."
+        ". A list of names cannot distinguish samples with equal names. This code keeps the first "
+        "of each name; do the same with the labels: X = X[~X.index.duplicated()]."
     )
 
 

@@ -79,18 +79,18 @@ def checked_weights(
     if missing.any():
         raise InputError(
             f"{int(missing.sum())} of {len(numbers)} weights {called} are missing or infinite "
-            f"(first at sample {int(missing.argmax())}). Pass 0 for samples to leave out (CLI: "
-            "--drop-missing), or fill the weights in."
+            f"(first at sample {int(missing.argmax())}). Fill in these weights, or pass 0 to "
+            "exclude the samples (CLI: --drop-missing)."
         )
     if numbers.min(initial=0.0) < 0:
         raise InputError(
             f"{int((numbers < 0).sum())} of {len(numbers)} weights {called} are negative, such as "
-            f"{numbers.min():g}. A weight is the number of samples of the population that a sample "
-            "represents; pass numbers that are 0 or more."
+            f"{numbers.min():g}. A weight states how many members of the population a sample "
+            "represents. Pass numbers that are 0 or more."
         )
     if not numbers.any():
         raise InputError(
-            f"All {len(numbers)} weights {called} are zero, so no sample is left; pass positive "
+            f"All {len(numbers)} weights {called} are zero, so no sample remains. Pass positive "
             f"weights, or leave out {option}."
         )
     return numbers

@@ -104,8 +104,8 @@ def missing_rates(
     if males is None and n_lacking:
         warn(
             f"max_missing= was not applied to {n_lacking:,} features on Y with missing values, "
-            f"because the sexes of the samples are unknown; these features are kept. {KNOWN_BY} "
-            "To exclude Y, use chromosomes=.",
+            f"because the sexes of the samples are unknown. These features are kept. {KNOWN_BY} To "
+            "exclude Y, use chromosomes=.",
         )
     if males is None or not n_lacking:
         return np.asarray(rates)

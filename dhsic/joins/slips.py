@@ -69,9 +69,9 @@ def warn_of_slips(
     if not at.size:
         if groups := _groups_apart(numbers):
             warn(
-                f"The values of {what} are in two groups, {groups}, with none between. If they are "
-                "in two units, or of two kinds such as ages and years of birth, write all in the "
-                "same way."
+                f"The values of {what} form two groups, {groups}, with a wide gap between them. If "
+                "they are in two units, or are ages and years of birth, convert all to the same "
+                "quantity and unit."
             )
         return
     ordinary = np.delete(numbers, at)

@@ -239,9 +239,9 @@ class Table:
         if best.is_luck:
             raise InputError(
                 f"Column {best.description} of {self.what} contains whole numbers, like the sample "
-                f"names of the data ({abbreviate(ours)}), but its name does not suggest ids, so "
-                "the match may be chance. If the column contains the sample names, "
-                f"{self.remedies[0]}; or {BY_POSITION}"
+                f"names of the data ({abbreviate(ours)}). But the name of the column does not "
+                "suggest ids, so the match may be due to chance. If the column contains the sample "
+                f"names, {self.remedies[0]}; or {BY_POSITION}"
             )
         if best.repeated.size:
             raise InputError(
@@ -259,9 +259,9 @@ class Table:
             return
         raise InputError(
             f"{best.description} and {other.description} of {self.what} match different rows to "
-            f"the samples of the data: the first matches {best.n_named} of {best.m} samples, the "
-            f"second {other.n_named}, and for {len(differs)} of these the rows differ. If one of "
-            f"them contains the sample names, {self.remedies[0]}; or {BY_POSITION}"
+            f"the samples of the data: the first matches {best.n_named} of {best.m} samples, and "
+            f"the second {other.n_named}. For {len(differs)} of these samples, the rows differ. If "
+            f"one of them contains the sample names, {self.remedies[0]}; or {BY_POSITION}"
         )
 
     def _refuse_strangers(

@@ -144,8 +144,8 @@ def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> No
     if same is None:
         return
     leak = (
-        f"Column {same!r} of X has the values of {what}, so it would be a feature that reveals "
-        f"the labels. Remove it from X: {columns.format(same)}."
+        f"Column {same!r} of X has the values of {what}, so it would be a feature that reveals the "
+        f"labels. Remove it from X: {columns.format(same)}."
     )
     if names:
         warn(leak)
@@ -230,9 +230,9 @@ def warn_of_leaks(data: Any, source: AbstractSource, y: Array | None, rows: Inde
     if leaks:
         what = "a different value for each class of" if of_classes else "the same values as"
         warn(
-            f"{abbreviate(map(repr, leaks), 3)} {'has' if len(leaks) == 1 else 'have'} {what} "
-            "the labels, so the labels can be read from it. If it is not a measurement, exclude "
-            f"it: not_features={leaks[:4]!r}."
+            f"{abbreviate(map(repr, leaks), 3)} {'has' if len(leaks) == 1 else 'have'} {what} the "
+            "labels, and so reveals them. If it is not a measurement, exclude it: "
+            f"not_features={leaks[:4]!r}."
         )
 
 
@@ -255,6 +255,6 @@ def refuse_records(y: Array, what: str) -> None:
     if names is not None:
         raise InputError(
             f"{what} contains records with the fields {abbreviate(map(repr, names))}. Pass one "
-            f"field: {what}[{names[0]!r}]. If they are times to an event, also name the field that "
-            "tells whether it was observed: event=."
+            f"field: {what}[{names[0]!r}]. If they are times to an event, also name the field of "
+            "the events: event=."
         )

@@ -123,8 +123,8 @@ def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REM
         is_fam = text.file.suffix.lower() in (".fam", ".psam")
         if is_fam and len(columns) not in (len(FAM) - 1, len(FAM)):
             raise InputError(
-                f"{path} has no header and {len(columns)} columns, but a .fam file has "
-                f"{len(FAM)}: {', '.join(FAM)}."
+                f"{path} has no header and {len(columns)} columns, but a .fam file has {len(FAM)}: "
+                f"{', '.join(FAM)}."
             )
         names = list(FAM[: len(columns)]) if is_fam else _headless(columns, values)
         assumed = f"no header, columns assumed to be {abbreviate(names, 8)}"
@@ -144,8 +144,9 @@ def _rows(text: Delimited) -> tuple[list[list[str]], list[int]]:
     for number, fields in text.rows():
         if len(fields) < text.width and not text.separator:
             raise text.refused(
-                f"line {number} has fewer fields than the others, and spaces do not show which "
-                "field is missing. Write NA for it, or separate columns by tabs."
+                f"line {number} has fewer fields than the other lines, and spaces do not show "
+                "which field is missing. Write NA for the missing field, or separate columns by "
+                "tabs."
             )
         rows.append(fields + [""] * (text.width - len(fields)))
         lines.append(number)
@@ -680,7 +681,7 @@ def phenotype(path: str, name: str) -> Array:
     if words := sorted(NONE.intersection(stripped(texts))):
         warn(
             f"{words[0]} in {where} is read as missing, because PLINK 2 writes it for a missing "
-            "category. If it names a class, pass the file as a table: "
-            f"--labels {path} --target {column_name} --not-na {words[0]}."
+            f"category. If it names a class, pass the file as a table: --labels {path} --target "
+            f"{column_name} --not-na {words[0]}."
         )
     return column

@@ -69,7 +69,7 @@ class OtherUnit(NamedTuple):
         differ = f"that differ by a factor of about {self.ratio:g}" if not self.shift else "apart"
         return (
             f"has two groups of values {differ}: {self.n_above:,} from {ends[0]}, the others from "
-            f"{ends[1]}, so a part may be in another unit. Write all in one unit: {self.remedy}."
+            f"{ends[1]}, so some may be in another unit. Convert all to one unit: {self.remedy}."
         )
 
     @property
@@ -204,12 +204,12 @@ def about_dates(name: str, x: Float) -> str:
     """Return the end of a sentence on a feature x (m,) that contains dates; otherwise ""."""
     if are_compact_dates(x):
         return (
-            f"has dates written as numbers, such as {np.nanmin(x):.0f}, but a year does not have "
-            "10,000 days. Convert them to numbers of days."
+            f"contains dates written as numbers, such as {np.nanmin(x):.0f}. As numbers, they "
+            "would have 10,000 days per year. Convert them to numbers of days."
         )
     if are_days(name, x):
         return (
-            f"has dates as spreadsheets write them, numbers of days such as {np.nanmin(x):.6g}. "
-            "They may only tell when a sample was taken."
+            f"contains dates as numbers of days, such as {np.nanmin(x):.6g}, as in spreadsheets. "
+            "They may only show when a sample was taken."
         )
     return ""

@@ -215,8 +215,9 @@ def _of_joint_obs(
     samples, rows = whole_of(source).sample_names(), pd.Index(frame.names())
     if samples is None or not rows.is_unique or not np.isin(samples, rows).all():
         raise DataError(
-            f"{frame.place} does not name every sample of the modalities once, so {name!r} cannot "
-            "be matched to them. Write the file again with mudata, after mdata.update()."
+            f"{frame.place} does not name each sample of the modalities exactly once, so {name!r} "
+            "cannot be matched to the samples. Write the file again with mudata, after "
+            "mdata.update()."
         )
     return np.asarray(frame.column(name, missing_chunks)[rows.get_indexer(pd.Index(samples))])
 
@@ -238,7 +239,7 @@ def _of_parts(
         found.append((part, values))
         if not _are_equal(found[0][1], values):
             raise InputError(
-                f"{name!r} has other values in {part.name} than in {found[0][0].name}. Correct "
+                f"{name!r} has different values in {part.name} and in {found[0][0].name}. Correct "
                 f"one of the files, or pass {otherwise}."
             )
     if not found:
@@ -266,8 +267,8 @@ def _refuse_absent(
             raise InputError(f"{error} The labels are then target={paths}.") from error
         if paths:
             raise InputError(
-                f"{opened.store_path} has no variable {name!r} at its top level, but one of its "
-                f"groups has. Pass its path: target={paths}."
+                f"{opened.store_path} has no variable {name!r} at its top level, but in one of its "
+                f"groups. Pass the path of the variable: target={paths}."
             )
     source = None
     with suppress(DhsicError):
@@ -275,8 +276,8 @@ def _refuse_absent(
     usable = along_samples(found, source)
     if not usable:
         raise InputError(
-            f"There is no variable {name!r}, nor any other, with one value per sample; pass "
-            f"{otherwise}."
+            f"There is no variable {name!r} with one value per sample, and no other such variable. "
+            f"Pass {otherwise}."
         )
     raise InputError(
         f"There is no variable {name!r} with one value per sample; such variables are "

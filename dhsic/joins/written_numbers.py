@@ -54,8 +54,8 @@ def refuse_written(column: WrittenColumn, text: Array) -> None:
         )
     if all(map(COMPACT.fullmatch, distinct)) and reads(COMPACT_FORMAT, distinct):
         raise InputError(
-            f"Values of {column.called} are dates ({shown}). As numbers they would be wrong, "
-            "because a year does not have 10,000 days. Convert them to numbers of days: "
+            f"Values of {column.called} are dates ({shown}). As numbers, they would have 10,000 "
+            "days per year. Convert them to numbers of days: "
             f"{column.rewritten(days_of(COMPACT_FORMAT))}. If they are numbers, write a decimal "
             "point in them."
         )

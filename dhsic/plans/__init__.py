@@ -53,8 +53,8 @@ class PlannedRuntime(AbstractRuntime):
 
 #: Assumption about data of given sizes.
 SIZES = (
-    "genotypes are stored as by VCF Zarr, and decoded as fast as from memory of this machine; time "
-    "for a slow disk or network is not included"
+    "genotypes are stored as in VCF Zarr, and decoded from memory at the speed of this machine; "
+    "the time of a slow disk or network is not included"
 )
 #: Numbers of workers for which times are shown, besides the requested one.
 OTHERS = (1, 2, 10)

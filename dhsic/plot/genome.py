@@ -239,7 +239,9 @@ def qq(p: Any, *, ax: Any = None) -> Any:
     sorted_p = sorted_p[np.isfinite(sorted_p)]
     n = sorted_p.size
     if not n or sorted_p[0] < 0 or sorted_p[-1] > 1:
-        raise InputError("p= must contain at least one p-value, from 0 to 1; check its values.")
+        raise InputError(
+            "p= must contain p-values from 0 to 1, and at least one of them. Check its values."
+        )
     ax = axes(ax, 3.8, 3.6)
     i = np.unique(np.geomspace(1, n, min(n, 2000)).astype(np.int64))
     expected = -np.log10((i - 0.5) / n)

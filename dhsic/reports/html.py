@@ -245,8 +245,7 @@ def _loco(result: xr.Dataset) -> Iterator[str]:
     if took_loco(result):
         yield (
             "features of each chromosome were tested against the residuals of the labels after "
-            "ridge regression on all other chromosomes, with their variance given relatedness "
-            "(--loco)"
+            "ridge regression on all other chromosomes; the test accounts for relatedness (--loco)"
         )
 
 
@@ -423,7 +422,7 @@ def _plots_of_pairs(
 ) -> Iterator[tuple[str, str, Any]]:
     """Yield title, caption and SVG of the plots of pairs (`found`) and shares, if passed."""
     if shares is not None:
-        words = "Share of HSIC due to each selected feature alone, and to each pair of them."
+        words = "Share of HSIC due to each selected feature alone, and due to each pair."
         yield _render_svg("Alone and together", words, partial(plot.shares, shares))
     if found is not None and found["share"].size:
         words = (

@@ -198,13 +198,13 @@ def _final_ranking(result: xr.Dataset) -> Iterator[str]:
         yield (
             f"Final ranking: the best {n:,} features were re-ranked jointly by ridge regression. "
             f"The first features (mean over the first {numbers}) explain {reranked} of the labels' "
-            f"variance in cross-validation, and those of the ranking by HSIC alone {alone}{doubt}. "
+            f"variance in cross-validation; ranked by HSIC alone, they explain {alone}{doubt}. "
             "(--no-rerank keeps the ranking by HSIC.)"
         )
     else:
         yield (
             f"Final ranking: by HSIC. The first features explain {alone} of the labels' variance "
-            f"in cross-validation, and those of a ranking by joint ridge regression {reranked}. "
+            f"in cross-validation; ranked by joint ridge regression, they explain {reranked}. "
             "(--rerank uses that ranking.)"
         )
     if not {"q", "stability_threshold", "control"} & {*result, *about}:
@@ -232,9 +232,8 @@ def _in_front(result: xr.Dataset) -> Iterator[str]:
         return
     ways = {
         "missed features": (
-            f"{features} that the ranking had missed moved to the front: the labels depend on "
-            f"{'it' if n == 1 else 'them'} in a way that linear effects of the top features do "
-            "not explain"
+            f"{features} that the ranking had missed moved to the front: linear effects of the top "
+            f"features do not explain how the labels depend on {'it' if n == 1 else 'them'}"
         ),
         "forward steps": (
             f"The first {features} were chosen one after the other, each for what it adds "
@@ -276,7 +275,8 @@ def _blocks(result: xr.Dataset) -> Iterator[str]:
     if "blocks" in result.attrs and "p_marginal" in result:
         yield (
             "p_marginal and q_marginal account for the blocks of samples. The ranking treats "
-            "samples as independent, and pairs and features that it missed were not searched."
+            "samples as independent, and there was no search for pairs or for features that the "
+            "ranking missed."
         )
 
 
@@ -297,8 +297,8 @@ def _matrices(result: xr.Dataset) -> Iterator[str]:
     if json.loads(result.attrs["parameters"]).get("balance"):
         yield (
             f"Balance: each of the {len(shares)} matrices has the same share of the kernel. This "
-            "decides which features are re-ranked; the re-ranking compares all of them on one "
-            "scale."
+            "affects which features are re-ranked. The re-ranking itself compares all of these "
+            "features on one scale."
         )
         return
     name = max(shares, key=shares.__getitem__)

@@ -207,7 +207,8 @@ def check_vacant(
     if selected_only and not is_table:
         raise InputError(
             f"selected_only=True works for tables, but {path} is a Zarr store, which always has "
-            "all features; leave it out, or use the suffix .tsv, .csv, .parquet or .json."
+            "all features. Leave selected_only= out, or use the suffix .tsv, .csv, .parquet or "
+            ".json."
         )
     if not (is_table or is_url(path)):
         check_free(as_path(path), overwrite=overwrite)
@@ -216,7 +217,7 @@ def check_vacant(
     is_file = not at.is_there() if is_url(path) else as_path(path).is_file() or not is_there
     if is_table and not is_file:
         raise InputError(
-            f"{path} is not a file but, for example, a folder, so it is not overwritten by a "
+            f"{path} is not a file (for example, it is a folder), so it is not overwritten by a "
             "table. Choose another path, or remove it yourself."
         )
     if not (is_table or is_there) and (names := sorted(at.names())):

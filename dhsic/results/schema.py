@@ -38,7 +38,7 @@ FORMAT = 1
 
 DESCRIPTIONS = {
     "rank": "rank of the feature, 1 is the most relevant",
-    "rank_in_block": "rank of the feature among those of its matrix, 1 is the most relevant",
+    "rank_in_block": "rank of the feature within its matrix, 1 is the most relevant",
     "score": "decrease of HSIC without the feature, in the round in which it was removed",
     "selected": "whether the feature is selected",
     "round_removed": "round in which the feature was removed, 0 for constant features",
@@ -52,14 +52,17 @@ DESCRIPTIONS = {
     "round_hsic": "HSIC of the features left at the start of the round",
     "round_seconds": "duration of the round in seconds",
     "round_bytes_read": "stored bytes read in the round",
-    "round_landmarks": "landmarks of low rank, with the rows of its check; 0 in exact rounds",
+    "round_landmarks": "number of landmarks of the low-rank approximation, including check rows; 0 "
+    "in exact rounds",
     "round_rank": "rank of the low-rank approximation",
-    "round_relative_error": "estimated error of approximate scores, in standard deviations of them",
-    "round_cut_error": "estimated fraction of the removed features that are wrong ones",
+    "round_relative_error": "estimated error of approximate scores, relative to their standard "
+    "deviation",
+    "round_cut_error": "estimated fraction of the removed features that an exact run would keep",
     "round_turn": "relative change of the scoring matrix since the previous round, up to its scale",
-    "round_expected_lost": "expected number of wrong features among those left after the round",
-    "round_most_lost": "upper limit of that number, with a probability of 90%",
-    "round_engine": "engines that scored the round, and the number of features of each",
+    "round_expected_lost": "expected number of wrong features among the features left after the "
+    "round",
+    "round_most_lost": "upper limit of round_expected_lost, with a probability of 90%",
+    "round_engine": "engines that scored the features, and the number of features scored by each",
 }
 
 #: Descriptions that differ for methods that add features.
@@ -75,7 +78,7 @@ ADDED = {
 #: Descriptions that differ for methods that weight features.
 WEIGHTED = {
     "score": "weight of the feature",
-    "round_weighted": "step that gave the weight, 0 for constant features",
+    "round_weighted": "step after which the feature has this weight, 0 for constant features",
     "round_objective": "objective after the step",
     "round_hsic": "HSIC of the weighted features",
     "round_residual": "size of the projected gradient, or of the change of weights",
@@ -108,7 +111,7 @@ LEFT_OUT = {
     "n_samples_left_out": "samples excluded because a label or covariate is missing",
     "n_samples_without_label": "of these, samples without a label",
     "n_samples_without_covariate": "of these, samples without a covariate",
-    "n_rows_passed_over": "rows of tables that belong to no sample that is used",
+    "n_rows_passed_over": "rows of tables that belong to no sample in use",
     "n_rows_elsewhere": "rows matched by position that have the name of another sample",
     "n_samples_filtered": "samples excluded by filters, such as --keep",
     "n_features_filtered": "features excluded by filters, such as --pass-only",

@@ -252,8 +252,8 @@ def _warn_of_list(result: xr.Dataset, ids: list[str]) -> None:
     blanks = [name for name in ids if len(name.split()) != 1]
     if blanks:
         warn(
-            f"Names of the list contain blanks ({abbreviate(blanks)}), at which --extract and "
-            "PLINK split lines. Rename these features, or use a table (.tsv)."
+            f"Some names in the list contain blanks ({abbreviate(blanks)}), but --extract and "
+            "PLINK split lines at blanks. Rename these features, or use a table (.tsv)."
         )
     listed, n_alike = pd.Index(ids).unique(), 0
     for rows in slices(along_features(result).sizes[FEATURES], ROWS):
@@ -261,9 +261,9 @@ def _warn_of_list(result: xr.Dataset, ids: list[str]) -> None:
         n_alike += int(np.isin(variant_ids(part), listed).sum())
     if n_alike > len(ids):
         warn(
-            f"Features that are not selected have the id of a selected one ({n_alike - len(ids):,} "
-            "in total), so --extract keeps them too. Give variants unique ids (plink2 "
-            "--set-all-var-ids), or use a table (.tsv)."
+            "Features that are not selected share an id with a selected feature "
+            f"({n_alike - len(ids):,} in total), so --extract keeps them, too. Give variants "
+            "unique ids (plink2 --set-all-var-ids), or use a table (.tsv)."
         )
 
 
@@ -354,7 +354,9 @@ def read_table(path: str | PathLike[str]) -> xr.Dataset:
     """
     frame, attributes = _frame_of(path)
     if any(name.startswith("rank_") and name[5:] != "alone" for name in frame):
-        raise InputError(f"{path} is a table of several runs; pass their result (.zarr).")
+        raise InputError(
+            f"{path} is a table of several runs. Pass the result as a store (.zarr) instead."
+        )
     if lacking := {"rank", "score", "selected", "index"} - set(frame):
         raise InputError(
             f"{path} has no column {', '.join(sorted(lacking))}, so it is not a table of features. "

@@ -49,8 +49,8 @@ def inflation_sentence(about: Mapping[str, Any]) -> str:
     )
     if about["corrected_by"] > 1:
         return (
-            f"{ratio}. Permutations rarely differ by as much, so the samples may be related, or "
-            "come from several populations; p-values were corrected."
+            f"{ratio}. Permutations rarely give such a ratio, so the samples may be related, or "
+            "come from several populations. The p-values were corrected."
         )
     return f"{ratio}. Chance explains this, so no correction was applied."
 
