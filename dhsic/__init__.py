@@ -1,6 +1,6 @@
 """Feature selection by kernel dependence (HSIC) for matrices that do not fit in memory.
 
-A public name is imported at its first use, so that ``dhsic --help`` does not wait for libraries.
+Public names are imported at first use, so ``dhsic --help`` does not wait for libraries.
 """
 
 from dhsic import results, startup  # noqa: F401  # startup before all that takes time to load
@@ -160,9 +160,9 @@ def __dir__() -> list[str]:
 
 
 class _Front(ModuleType):
-    """Type of the package, whose attribute `hsic` stays the function.
+    """Type of the package, which keeps the attribute `hsic` a function.
 
-    The import of the module `dhsic.hsic` would otherwise replace it.
+    The import of the module `dhsic.hsic` would otherwise replace the function by the module.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:

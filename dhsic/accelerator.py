@@ -1,4 +1,4 @@
-"""The accelerator that scores features, if an environment variable names one.
+"""The device that scores features, such as a GPU, chosen by an environment variable.
 
 ``DHSIC_DEVICE`` is the name of an array library and, after a colon, one of its devices: ``cupy``,
 ``cupy:1``, ``torch:cuda``. The process that drives the run reads the variable and sends its value
@@ -57,7 +57,7 @@ class Accelerator:
 
 @contextmanager
 def scored_on(name: str | None) -> Iterator[None]:
-    """Context in which the device `name` (None: the CPU) is used, whatever the environment."""
+    """Context that uses the device `name` (None: the CPU) and ignores the environment variable."""
     before = _sent.set(name or "")
     try:
         yield
@@ -71,8 +71,8 @@ def wanted_device() -> str | None:
     name = (os.environ.get(DEVICE) if sent is None else sent) or None
     if name is not None and not name.partition(":")[0].isidentifier():
         raise InputError(
-            f"{DEVICE}={name!r} names no library of arrays; write it like cupy, cupy:1 or "
-            "torch:cuda, or leave it out to score on the cores."
+            f"{DEVICE}={name!r} does not name an array library. Set it to a device such as cupy, "
+            "cupy:1 or torch:cuda, or unset it to use the CPU."
         )
     return name
 
@@ -89,14 +89,14 @@ def accelerator(name: str) -> Accelerator:
         raise InputError(
             f"{DEVICE}={name!r}, and process {os.getpid()} cannot score there "
             f"({type(error).__name__}: {str(error).rstrip('.')}). Install the library and the "
-            "driver of the device wherever features are scored, on every worker, or leave the "
-            "variable out."
+            "driver of the device on every machine that scores features (on all workers), or unset "
+            "the variable."
         ) from error
     return device
 
 
 def _device(xp: Any, place: str) -> Any:
-    """Convert the name of a device to what the library `xp` accepts: an object, or the name."""
+    """Convert the name of a device to a device of the library `xp`: an object, or the name."""
     if not place:
         return None
     if is_cupy_namespace(xp):

@@ -1,4 +1,4 @@
-"""Accessor ``result.dhsic``: a result in notebooks, as a table, and as a report."""
+"""Accessor ``result.dhsic``: shows a result in notebooks, as a table, and as a report."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class ResultAccessor:
         return page(table(columns, caption), facts(summary), curve(values, "HSIC over the rounds"))
 
     def _best_of_each(self) -> dict[str, list[str]]:
-        """Names of the best features of the first runs, by run name."""
+        """Return the names of the best features of each of the first runs, by run name."""
         result = self._result
         dim = result["rank"].dims[0]
         names = np.asarray(result.get(NAME, np.arange(result.sizes["features"])))

@@ -74,8 +74,8 @@ def merge(
     Returns
     -------
     Dataset, DataArray, DataFrame or None
-        For a Dataset, a copy with new variables; for a DataArray, a copy with new coordinates along
-        its own dimension. Existing coordinates and dtypes are unchanged. For a DataFrame, a new
+        For a Dataset, a copy with new variables. For a DataArray, a copy with new coordinates along
+        its feature dimension. Existing coordinates and dtypes are unchanged. For a DataFrame, a new
         frame with one row per column of the data. None for AnnData, which gets new columns of
         ``var``, and for a Zarr group or store, which gets new arrays.
 
@@ -114,7 +114,7 @@ def merge(
 
 
 def _columns(result: xr.Dataset, source: AbstractSource, key_added: str) -> dict[str, Array]:
-    """Columns (d,) of a result's variables in `FOUND`, in the order of a source's features."""
+    """Return the variables in `FOUND` of a result as columns (d,), in the order of the source."""
     at, d = feature_places(result, source), source.n_features
     columns: dict[str, Array] = {}
     for name, nothing in FOUND.items():
@@ -128,10 +128,10 @@ def _columns(result: xr.Dataset, source: AbstractSource, key_added: str) -> dict
 def feature_places(
     result: xr.Dataset, source: AbstractSource, features: Index | None = None
 ) -> Index:
-    """Positions (n,), in the data, of the features at positions `features` of a result.
+    """Find features of a result in the data; return their indices in the data, (n,).
 
-    By default these are all features of the result. If features have names, the data need not
-    contain the other features of the result.
+    `features` are indices in the result (default: all features). If features have names, the data
+    need not contain other features of the result.
     """
     n, d = result.sizes["features"], source.n_features
     which = np.arange(n) if features is None else features
@@ -162,7 +162,7 @@ def feature_places(
         raise InputError(
             f"{lost.size} of {mine.size} features of the result are not in the data: "
             f"{', '.join(lost[:MOST_NAMED])}{', ...' if lost.size > MOST_NAMED else ''}. Pass the "
-            "data of the selection, or more of them."
+            "data of the selection, or data that contain all of these features."
         )
     stored: Index = there[places]
     return stored
@@ -248,8 +248,8 @@ def select_genes(
         Write to ``adata``; otherwise return the columns.
     donor : str, optional
         Column of ``adata.obs`` with the donor of each cell, if all cells of a donor have the same
-        label: the p-values of single genes are those of exchanging the labels of whole donors. The
-        same as ``permute_whole`` of `select`.
+        label. The p-values of single genes are then based on exchanging the labels of whole donors.
+        This is ``permute_whole`` of `select`.
     **parameters
         As in `select`: ``covariates="batch"``, ``kernel="linear"``, ``random_state=0``, ...
 
@@ -304,7 +304,7 @@ def check_anndata(adata: Any, function: str) -> None:
 
 
 def matrix_name(adata: Any, layer: str | None) -> str:
-    """Path of the matrix of a layer, of ``raw``, or of X (None), as in `open_source`."""
+    """Return the path of the matrix of a layer, ``raw``, or X (for None), as in `open_source`."""
     layer = "raw/X" if layer == "raw" and "raw" not in adata.layers else layer or "X"
     return layer if layer == "X" or "/" in layer else f"layers/{layer}"
 

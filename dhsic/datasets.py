@@ -1,4 +1,4 @@
-"""Synthetic data of the papers, whose relevant features are known.
+"""Synthetic data sets of the papers, with known relevant features.
 
 | function | paper | relevant features | methods that select these features |
 |---|---|---|---|
@@ -123,7 +123,7 @@ def nonlinear_regression(
     least 0.
     """
     if not 0 <= noise < np.inf:
-        raise InputError(f"noise={noise!r}; pass its standard deviation, a number >= 0.")
+        raise InputError(f"noise={noise!r} is not a standard deviation. Pass a number >= 0.")
     rng = _generator(m, n_noise, random_state)
     x = rng.standard_normal((m, 2))
     y = x[:, 0] * np.exp(-(x**2).sum(axis=1)) + noise * rng.standard_normal(m)
@@ -134,8 +134,8 @@ def binary_shell(m: int, n_noise: int = 6, random_state: int = 0) -> Dataset:
     """A ball and the shell around it, in four dimensions (CCM 6.1, from Friedman et al.).
 
     If y is -1, all features are standard normal. If y is 1, ``x_1, ..., x_4`` have the standard
-    normal distribution conditional on ``9 <= x_1^2 + ... + x_4^2 <= 16``. The mean of no feature
-    depends on y.
+    normal distribution conditional on ``9 <= x_1^2 + ... + x_4^2 <= 16``. The means of the features
+    do not depend on y.
 
     Parameters and errors are those of `binary_xor`.
     """
@@ -153,10 +153,11 @@ def binary_shell(m: int, n_noise: int = 6, random_state: int = 0) -> Dataset:
 def xor_three(m: int, n_noise: int = 7, random_state: int = 0) -> Dataset:
     """XOR in three dimensions as four classes (CCM 6.1).
 
-    The corners v of the cube ``{-1, 1}^3`` are divided into four classes by ``(v_1 v_3, v_2 v_3)``,
-    each of which has two opposite corners. ``x_1, ..., x_3`` are normally distributed with variance
-    1/2 around one of both corners, each with probability 1/2. No feature alone depends on y, and no
-    pair of features distinguishes all four classes.
+    The corners v of the cube ``{-1, 1}^3`` are divided into four classes by ``(v_1 v_3, v_2 v_3)``;
+    each class has two opposite corners. For each sample, one of the two corners of its class is
+    chosen with probability 1/2, and ``x_1, ..., x_3`` are normally distributed around it with
+    variance 1/2. No single feature depends on y, and no pair of features distinguishes all four
+    classes.
 
     Parameters and errors are those of `binary_xor`; y is the class, 0 to 3.
     """
@@ -190,7 +191,7 @@ def _generator(m: int, n_noise: int, random_state: int) -> np.random.Generator:
 
 
 def _classes(rng: np.random.Generator, m: int, n: int) -> Index:
-    """Classes 0 to n - 1 of m samples, of sizes that differ by at most 1, in random order."""
+    """Draw classes 0 to n - 1 of m samples in random order; their sizes differ by at most 1."""
     return rng.permutation(np.arange(m, dtype=np.int64) % n)
 
 

@@ -1,6 +1,6 @@
 """Exceptions, grouped by who can fix the problem, and warnings.
 
-Every message has three parts: the problem, the values concerned, and the remedy. Warnings point at
+Every message has three parts: the problem, the values concerned, and the remedy. Warnings point to
 the line of the caller.
 """
 
@@ -14,7 +14,7 @@ from types import FrameType
 
 
 class DhsicError(Exception):
-    """Base class of all errors that dhsic raises on purpose."""
+    """Base class of all exceptions of dhsic."""
 
 
 class InputError(DhsicError, ValueError):
@@ -54,10 +54,10 @@ class ClusterError(DhsicError, RuntimeError):
 
 
 def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
-    """Emit a warning that points at the line that called the package.
+    """Emit a warning that points to the line of user code that called the package.
 
-    This is the line that called the outermost function of dhsic on the call stack, even if
-    functions of other packages are between those of dhsic.
+    This is the line that called the outermost dhsic function on the call stack. Functions of other
+    packages may lie between functions of dhsic.
     """
     outer: FrameType | None = sys._getframe()
     level = at = 1

@@ -47,9 +47,9 @@ def rank_genes_groups_like(
 ) -> dict[str, Any] | None:
     """Convert the rankings of all cell types to the structure of scanpy's ``rank_genes_groups``.
 
+    Functions that read the result of ``sc.tl.rank_genes_groups`` then work with the genes of dhsic:
     ``sc.pl.rank_genes_groups``, ``sc.pl.rank_genes_groups_dotplot``,
-    ``sc.get.rank_genes_groups_df`` and other functions that read the result of
-    ``sc.tl.rank_genes_groups`` then work on the genes of dhsic.
+    ``sc.get.rank_genes_groups_df`` and others.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def rank_genes_groups_like(
             "dhsic.select(adata, key, per_class=True)."
         )
     if n_genes is not None and not is_count(n_genes):
-        raise InputError(f"n_genes={n_genes!r} is not a whole number of at least 1. Pass one.")
+        raise InputError(f"n_genes={n_genes!r} is invalid. Pass a whole number of at least 1.")
     groupby = groupby or str(result.attrs.get("target"))
     classes = [*map(str, result[CLASSES].to_numpy())]
     members = _members(adata, groupby, classes)
@@ -123,7 +123,7 @@ def rank_genes_groups_like(
 
 
 def _params(groupby: str, matrix: str) -> dict[str, Any]:
-    """Entry ``params``, which scanpy's plots read, for the classes and the path of the matrix."""
+    """Create the entry ``params`` for scanpy's plots: the classes, and the matrix at this path."""
     return {
         "groupby": groupby,
         "reference": "rest",
@@ -145,14 +145,14 @@ def _members(adata: Any, groupby: str, classes: list[str]) -> Array:
     if absent := [name for name, of in zip(classes, members, strict=True) if not of.any()]:
         raise InputError(
             f"No cell of adata.obs[{groupby!r}] has the class {absent[0]!r} of the result. Pass "
-            "the data that were used for the selection, or as groupby= the column whose classes "
-            "were its labels."
+            "the data of the selection; or pass as groupby= the column with the labels of the "
+            "selection."
         )
     return members
 
 
 def _log_fold_changes(source: AbstractSource, members: Array, base: float | None) -> Array:
-    """log2 of the ratio of mean expression (c, d) inside each class and in all other classes.
+    """Compute log2 fold changes (c, d): mean expression inside each class over all others.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def _log_fold_changes(source: AbstractSource, members: Array, base: float | None
 
 
 def _scores(result: xr.Dataset) -> dict[str, Array]:
-    """Columns ``scores``, and ``pvals`` and ``pvals_adj`` if there are any, (c, d) each."""
+    """Return the columns ``scores`` and, if available, ``pvals`` and ``pvals_adj``, (c, d) each."""
     if "p_marginal" not in result:
         return {"scores": result["score"].transpose(CLASSES, ...).to_numpy()}
     p, q = (
@@ -187,6 +187,6 @@ def _scores(result: xr.Dataset) -> dict[str, Array]:
 
 
 def _records(classes: list[str], values: Array | Index, dtype: str) -> Any:
-    """Record array with one field per class, from values (c, n)."""
+    """Convert values (c, n) to a record array with one field per class."""
     frame = pd.DataFrame(dict(zip(classes, values, strict=True)))
     return frame.to_records(index=False, column_dtypes=dict.fromkeys(classes, dtype))

@@ -72,7 +72,7 @@ def weights(L: Float, statistic: str = "unbiased", covariates: Array | None = No
 def weights_of_distribution(L: Float, p: Float, covariates: Array | None = None) -> Float:
     """Weights W (m, m) of HSIC of a distribution on the samples, with probabilities p (m,).
 
-    The p are positive and sum to 1; other parameters are those of `weights`.
+    The probabilities are positive and sum to 1. For the other parameters, see `weights`.
     """
     root = np.sqrt(p)[:, None]
     projected = DenseSymmetric(root * L * root.T).projected(weighted_basis(covariates, p))
@@ -82,9 +82,9 @@ def weights_of_distribution(L: Float, p: Float, covariates: Array | None = None)
 def checked_weights(
     L: Float, statistic: str, covariates: Array | None, p: Float | None = None
 ) -> Float:
-    """Return `weights`, or with p (m,) `weights_of_distribution`, which needs no `statistic`.
+    """Return `weights` or, if p (m,) is passed, `weights_of_distribution` (without `statistic`).
 
-    Raises an error if labels do not vary after projecting out covariates.
+    Raise an error if labels do not vary after covariates have been projected out.
     """
     if p is None:
         W = weights(L, statistic, covariates)
@@ -107,9 +107,10 @@ def check_statistic(statistic: str, m: int) -> None:
 
 
 def estimated(K: Symmetric, statistic: str) -> Symmetric:
-    """Matrix A with ``HSIC = <R L R, A>``: K, scaled, with the diagonal of the estimator.
+    """Return the matrix A with ``HSIC = <R L R, A>``: K, scaled, with another diagonal.
 
-    L is the label matrix, and R projects out the mean and covariates.
+    L is the label matrix, R projects out the mean and covariates, and the diagonal depends on the
+    estimator.
     """
     m = K.n_samples
     scale = statistic_scale(m, statistic)
@@ -121,7 +122,7 @@ def estimated(K: Symmetric, statistic: str) -> Symmetric:
 
 
 def statistic_scale(m: int, statistic: str) -> float:
-    """Factor of the entries of K off the diagonal in HSIC of m samples."""
+    """Return the factor of the off-diagonal entries of K in the HSIC of m samples."""
     return 1.0 / (m - 1) ** 2 if statistic == "biased" else 1.0 / (m * (m - 3))
 
 
@@ -208,8 +209,8 @@ def _check_left(
         )
     if covariates is None:
         raise InputError(
-            "Nothing is left of the labels after centring: they do not vary, or differ only in a "
-            "class of one sample, which the unbiased estimator cannot use. Pass labels shared by "
-            "several samples, or statistic='biased'."
+            "The labels do not vary after centring: they are constant, or vary only by a class of "
+            "one sample, which the unbiased estimator cannot use. Pass labels shared by several "
+            "samples, or statistic='biased'."
         )
     raise nothing_left()

@@ -1,10 +1,10 @@
-"""Kernel matrices as dask arrays: computed lazily, block by block, never all in memory.
+"""Kernel matrices as dask arrays, computed lazily and block by block, never as a whole in memory.
 
-For a block of K, the statistic is summed over the feature chunks of the data, one after another, so
-that a task holds one block and two chunks. Chunks are read again for every block instead of being
-kept, so that data larger than memory can be used. If chunks of a dask array share work (for example
-the means of features), they are computed once and passed on. Blocks below the diagonal are
-transposes of those above.
+For a block of K, a statistic (such as inner products) is summed over the feature chunks of the
+data, one after another. So a task holds one block and two chunks. Chunks are read again for every
+block, so data may be larger than memory. If chunks of a dask array share work (for example the
+means of features), they are computed once and passed on. Blocks below the diagonal are transposes
+of the blocks above.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def kernel_matrix(
     kernel : {"gaussian", "polynomial", "linear"} or kernel object
         Kernel on the data.
     bandwidth : "median", "dimension" or float
-        Sigma in ``exp(-sigma d^2)``. The median distance is computed as a task of the graph, like
-        in `dhsic.hsic` from at most 4,096 equally spaced samples. Their distances (up to 128 MiB)
-        are the only array that may be larger than a block.
+        Sigma in ``exp(-sigma d^2)``. The median distance is computed as a task of the graph, from
+        at most 4,096 equally spaced samples, as in `dhsic.hsic`. The distances of these samples (up
+        to 128 MiB) are the only array that may be larger than a block.
     block_size : int
-        Side of a block of K. With larger blocks the data are read less often: m / block_size times.
+        Number of rows and columns of a block of K. The data are read m / block_size times.
 
     Returns
     -------
@@ -92,7 +92,9 @@ def kernel_matrix(
     chosen = resolve_kernel(kernel)
     X = _sliceable(X)
     if not is_count(block_size):
-        raise InputError(f"block_size={block_size!r}; pass a whole number of samples, at least 1.")
+        raise InputError(
+            f"block_size={block_size!r} is invalid. Pass a whole number of samples, at least 1."
+        )
     block_size = int(block_size)
     token = tokenize(X, chosen.name, chosen.parameters(), repr(bandwidth), block_size)
     graph: dict[Key, Any] = {}
@@ -187,9 +189,10 @@ def _dask_blocks(X: da.Array) -> _Blocks:
 def _sigma(
     X: Any, kernel: AbstractKernel, bandwidth: object, graph: dict[Key, Any], name: str
 ) -> tuple[Any, da.Array | None]:
-    """Sigma by the bandwidth policy, and the dask array whose tasks it uses, or None.
+    """Return sigma by the bandwidth policy, and the dask array from which it is computed.
 
-    Sigma is a number, or the key of a task that is added to `graph`.
+    Sigma is a number, or the key of a task that is added to `graph`. The array is None if no tasks
+    of a dask array are used.
     """
     policy = resolve_bandwidth(bandwidth)
     if not kernel.has_bandwidth:
@@ -201,8 +204,8 @@ def _sigma(
         return 1.0 / (2.0 * d), None
     if not isinstance(policy, Median):
         raise InputError(
-            f"bandwidth={bandwidth!r} needs labels to choose by; pass 'median', 'dimension' or one "
-            "positive number, such as the one that dhsic.hsic is largest for."
+            f"bandwidth={bandwidth!r} is chosen by labels, and there are none. Pass 'median', "
+            "'dimension' or one positive number, such as the one with the largest dhsic.hsic."
         )
     blocks = _in_blocks(X, MEDIAN_SAMPLES, -(-m // MEDIAN_SAMPLES))
     total = _add_chain(graph, f"{name}-inner", blocks, (0, 0), partial(_add_features, centred=True))
@@ -219,7 +222,7 @@ def _add_chain(
 ) -> Key:
     """Add tasks to `graph` that sum the statistic of a block over the features.
 
-    Returns the key of the last task, which has the total.
+    Return the key of the last task, which computes the total.
     """
     i, j = pair
     before: Key | None = None
@@ -233,9 +236,9 @@ def _add_chain(
 def _add_features(before: Sums | None, left: Any, right: Any, *, centred: bool) -> Sums:
     """Add a chunk of features to the sums of a block (None before the first); return the sums.
 
-    `left` and `right` are the values for rows and columns of the block; `right` is None if the
-    block is on the diagonal. If `centred`, values are shifted by a common vector first, which does
-    not change distances and is more precise.
+    `left` and `right` are the values of the samples in the rows and columns of the block; `right`
+    is None for a block on the diagonal. If `centred`, a common vector is subtracted first:
+    distances do not change, and are more precise.
     """
     x = _numbers(left)
     y = x if right is None else _numbers(right)
@@ -264,7 +267,7 @@ def _gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:
 
 
 def _symmetric_gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:
-    """Kernel values of a block on the diagonal, made symmetric to the last bit."""
+    """Compute the kernel values of a block on the diagonal, symmetric to the last bit."""
     K = _gram(kernel, sums, sigma)
     below = np.tril_indices_from(K, -1)
     K[below] = K.T[below]
@@ -272,5 +275,5 @@ def _symmetric_gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:
 
 
 def _median(kernel: AbstractKernel, sums: Sums) -> float:
-    """Sigma by the median rule, from the sums over sampled rows; agrees with `dhsic.hsic`."""
+    """Compute sigma by the median rule from the sums over sampled rows, as in `dhsic.hsic`."""
     return Median()(DistanceStats(kernel, None, Statistic.of(sums[0])), 1)

@@ -38,7 +38,7 @@ SQUARES_SENT, OF_LOW_RANK = 2, 8
 class WorkerMemory:
     """Memory limit of a worker in bytes (None: unlimited), and its number of threads.
 
-    `said_by` names the source of the limit.
+    `said_by` is the origin of the limit, for messages.
     """
 
     limit: int | None = None
@@ -79,9 +79,9 @@ class MemoryEstimate:
         return f"at most {human(self.total)} ({by_purpose})"
 
     def of_runs(self, n: int, beside: int = 0) -> MemoryEstimate:
-        """Estimate for n such runs at once, which share the surviving features in memory.
+        """Return the estimate for n such runs at once, which share the surviving features.
 
-        `beside` bytes are added, for other data in memory at the same time.
+        `beside` bytes are added for other data in memory at the same time.
         """
         return replace(
             self,
@@ -95,11 +95,11 @@ class MemoryEstimate:
     def on_worker(
         self, limit: int | None, m: int, survivors: int, state_bytes: int | None
     ) -> MemoryEstimate:
-        """Estimate for a worker with as many threads as this process.
+        """Return the estimate for a worker with the same number of threads as this process.
 
         The worker keeps up to `survivors` bytes of surviving features, as far as the limit allows.
-        If `state_bytes` is None, the size of the state is bounded by the matrices of the client
-        process.
+        `state_bytes` is the size of the state of a round. If it is None, the matrices of this
+        process give an upper bound.
         """
         if state_bytes is None:
             squares = SQUARES_SENT * 8 * m * m if self.squares else 0
@@ -118,8 +118,8 @@ class MemoryEstimate:
     def check(self, limit: int | None, smaller: str = "use fewer samples") -> None:
         """Raise an error if the run does not fit in this process.
 
-        For `limit` see `allowed`. `smaller` is advice for the error message: how to reduce (m, m)
-        matrices.
+        For `limit`, see `allowed`. The error message contains `smaller`, the advice on how to
+        reduce (m, m) matrices.
         """
         allowed = self.allowed(limit)
         if self.total <= allowed:
@@ -129,11 +129,11 @@ class MemoryEstimate:
         advice = ""
         if self.blocks > half:
             advice = (
-                " Most of it is for a few blocks per thread: rewrite the store with narrower "
-                "chunks (see dhsic inspect), or use fewer threads."
+                " Most of it holds a few blocks per thread: rewrite the store with narrower chunks "
+                "(see dhsic inspect), or use fewer threads."
             )
         elif squares - self.blocks > half:
-            advice = f" Most of it is for m x m matrices: {smaller}."
+            advice = f" Most of it holds m x m matrices: {smaller}."
         raise MemoryBudgetError(
             f"The peak memory of this run is {self}, but the limit is {human(allowed)}; {remedy}, "
             f"or raise the limit (memory_limit=).{advice}"
@@ -160,17 +160,17 @@ class MemoryEstimate:
 
 
 def square_bytes(m: int, n_bases: int) -> int:
-    """Bytes of the (m, m) matrices of an exact run, for a kernel with `n_bases` base matrices."""
+    """Return the bytes of the (m, m) matrices of an exact run; the kernel has `n_bases` bases."""
     return int(8 * m * m * (SQUARES + SQUARES_PER_BASE * n_bases))
 
 
 def task_bytes(
     n_threads: int, block: int, tile: int, result: int = 0, n_results: int = 1
 ) -> dict[str, int]:
-    """Fields `tasks` and `blocks` of a `MemoryEstimate`, in bytes, for `n_threads` tasks at once.
+    """Return the fields `tasks` and `blocks` of a `MemoryEstimate` for `n_threads` tasks at once.
 
-    `block` is the size of a block in bytes; each task has `COPIES` copies of it, and `tile` further
-    bytes. `n_results` results of `result` bytes are added along a tree, which keeps one per level.
+    All sizes are in bytes. Each task has `COPIES` copies of a block of `block` bytes, and `tile`
+    further bytes. A tree adds `n_results` results of `result` bytes, and keeps one per level.
     """
     blocks = n_threads * COPIES * block
     results = min(n_results, n_threads + 2 + n_results.bit_length())
@@ -180,11 +180,12 @@ def task_bytes(
 def fit_budget(
     promised: Callable[[int], MemoryEstimate], most: int, room: int, limit: int | None
 ) -> tuple[MemoryEstimate, int | None]:
-    """Memory estimate, and the budget for surviving features in bytes; None if `most` bytes fit.
+    """Fit the budget for surviving features into memory; return the estimate and the budget.
 
-    `promised` returns the estimate for a budget, and the features need at most `room` bytes.
-    Features that exceed the budget are written to scratch files; the result is the same. For
-    `limit` see `MemoryEstimate.allowed`.
+    The budget is in bytes; it is None, unlimited, if `most` bytes fit. `promised` returns the
+    estimate for a budget, and the features need at most `room` bytes. Features that exceed the
+    budget are written to scratch files; the result is the same. For `limit`, see
+    `MemoryEstimate.allowed`.
     """
     needed = promised(most)
     excess = needed.total - needed.allowed(limit)
@@ -195,7 +196,7 @@ def fit_budget(
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process now."""
+    """Return the current resident memory of this process."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:  # not Linux
@@ -204,7 +205,7 @@ def resident_bytes() -> int:
 
 
 def peak_bytes() -> int:
-    """Largest resident memory of this process so far.
+    """Return the peak resident memory of this process so far.
 
     It is read from /proc if possible, because `getrusage` includes the parent process.
     """
@@ -229,13 +230,16 @@ def _this_process() -> Any:
 
 
 def release_pages() -> None:
-    """Return free memory to the system; otherwise glibc keeps arrays of up to 32 MiB for reuse."""
+    """Return freed memory to the system; glibc would keep arrays of up to 32 MiB for reuse."""
     with contextlib.suppress(OSError, AttributeError, TypeError):  # no glibc
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def available_bytes() -> int:
-    """Memory that this process can still allocate: the minimum of machine, container and limit."""
+    """Return the memory in bytes that this process can still allocate.
+
+    It is the minimum of what the machine, the container and the limit of the process allow.
+    """
     return max(0, min([_machine(), *_containers(), *_limits()]))
 
 
@@ -252,7 +256,7 @@ def _machine() -> int:
 
 
 def _limits() -> list[int]:
-    """Bytes left under the limit on the address space, as a list; empty without a limit."""
+    """Return a list with the bytes left in the limited address space; empty without a limit."""
     try:
         import resource
     except ImportError:  # Windows
@@ -262,7 +266,7 @@ def _limits() -> list[int]:
 
 
 def _containers() -> list[int]:
-    """Bytes left under the limits of control groups (versions 2 and 1); empty without limits."""
+    """Return a list with the bytes left under each limit of control groups (versions 2 and 1)."""
     out = []
     for limit, used in (
         ("memory.max", "memory.current"),

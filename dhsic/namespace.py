@@ -1,9 +1,9 @@
 """Array namespaces: the same code runs on NumPy arrays and on arrays of a device.
 
-Engines and kernels get functions from the namespace of an array (the array's library), and only use
-functions of the array API standard. This module contains what the standard lacks: moving arrays to
-a device and back, and operations that reuse the memory of an operand, which makes NumPy fast
-because data stay in the cache.
+Engines and kernels get functions from the namespace of an array (the array's library), and use only
+functions of the array API standard. This module adds functions that the standard lacks. Some move
+arrays to a device and back. Others reuse the memory of an operand, which makes NumPy faster because
+data stay in the cache.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Move = Callable[[Array], Array]
 
 
 def namespace_of(x: Any) -> Any:
-    """Namespace with the functions for an array x: NumPy, or another library of the standard.
+    """Return the namespace of an array x: NumPy, or another library of the array API standard.
 
     >>> namespace_of(np.zeros(2)).__name__
     'numpy'
@@ -47,7 +47,7 @@ def to_namespace(x: Any, xp: Any, device: Any = None) -> Array:
 
 
 def host(x: Any) -> Array:
-    """Convert an array to NumPy; waits for its device."""
+    """Convert an array to NumPy; wait for its device."""
     if isinstance(x, np.ndarray):
         return x
     if is_cupy_array(x) or is_torch_array(x):  # from_dlpack does not support these on a GPU
@@ -71,7 +71,7 @@ def zeros(shape: int | tuple[int, ...], like: Any) -> Array:
 
 
 def cast(x: Any, dtype: Any) -> Array:
-    """Convert an array to a NumPy dtype; returns the array itself if it has this dtype."""
+    """Convert an array to a NumPy dtype; return the array itself if it has this dtype."""
     if isinstance(x, np.ndarray):
         return x.astype(dtype, copy=False)
     xp = namespace_of(x)
@@ -105,14 +105,14 @@ def _moved_all(value: Any, xp: Any, device: Any) -> Any:
 
 
 def take(x: Any, which: Index | Mask, axis: int = 0) -> Array:
-    """Entries along an axis, as a new array; `which` is a NumPy array of positions or a mask."""
+    """Select entries along an axis, as a new array; `which` contains indices, or is a mask."""
     xp = namespace_of(x)
     where = np.flatnonzero(which) if which.dtype == np.bool_ else which
     return xp.take(x, xp.asarray(where, device=x.device), axis=axis)
 
 
 def into(out: Any, function: Any, *operands: Any) -> Array:
-    """Compute ``function(*operands)`` and return it; for NumPy it is written to `out`."""
+    """Return ``function(*operands)``; for NumPy, the result is written to `out`."""
     here = isinstance(out, np.ndarray)
     return function(*operands, out=out) if here else function(*operands)
 
@@ -123,7 +123,7 @@ def write(out: Any, mask: Any) -> None:
 
 
 def first_of(mask: Any) -> Array:
-    """Position of the first True in every row of a mask (c, m): (c,)."""
+    """Return the index of the first True in each row of a mask (c, m), (c,)."""
     # NumPy stops at the first True; the standard only defines argmax for numbers.
     numbers = mask if isinstance(mask, np.ndarray) else cast(mask, np.uint8)
     return namespace_of(mask).argmax(numbers, axis=1)
@@ -139,5 +139,5 @@ def slices(n: int, width: int) -> list[slice]:
 
 
 def at_a_time(x: Any, cached: int) -> int:
-    """Number of entries to process at a time: `cached` for the CPU, more if x is on a device."""
+    """Return the number of entries to process at a time: `cached` on a CPU, more on a device."""
     return cached if isinstance(x, np.ndarray) else DEVICE_ENTRIES

@@ -1,7 +1,6 @@
 """HTML for notebooks: tables of facts and of features, a curve, and the progress of a run.
 
-Colours follow those of the page, light or dark. Text is escaped, and nothing is loaded from the
-network.
+The colours adapt to a light or dark page. Text is escaped, and nothing is loaded from the network.
 """
 
 from __future__ import annotations
@@ -38,24 +37,24 @@ EVERY = 0.3
 
 
 def page(*parts: str) -> str:
-    """Join parts of HTML in one element, with the style."""
+    """Join parts of HTML into one element with the style sheet."""
     return f'<div class="dhsic"><style>{STYLE}</style>{"".join(parts)}</div>'
 
 
 def row(label: str, told: str, *, number: bool = False) -> str:
-    """HTML row of a table of facts: label and value."""
+    """Return a row of a table of facts, a label and a value, as HTML."""
     kind = ' class="number"' if number else ""
     return f'<tr><th scope="row"{kind}>{escape(label)}</th><td>{escape(told)}</td></tr>'
 
 
 def facts(known: Mapping[str, str], caption: str = "") -> str:
-    """HTML table of facts, one label and value per row; empty values are omitted."""
+    """Return an HTML table with a label and a value in each row; omit empty values."""
     rows = "".join(row(label, told) for label, told in known.items() if told)
     return f"<table>{_caption(caption)}<tbody>{rows}</tbody></table>"
 
 
 def table(columns: Mapping[str, Sequence[Any]], caption: str = "") -> str:
-    """HTML table of columns, by name."""
+    """Return an HTML table of columns, by name."""
     head = "".join(f'<th scope="col">{escape(str(name))}</th>' for name in columns)
     rows = "".join(
         f"<tr>{''.join(map(_cell, values))}</tr>" for values in zip(*columns.values(), strict=True)
@@ -77,7 +76,7 @@ def _cell(value: Any) -> str:
 
 
 def curve(values: Iterable[float], label: str) -> str:
-    """SVG of a curve through finite values, one per round; "" for fewer than two values."""
+    """Return an SVG curve of values, one per round; "" for fewer than two finite values."""
     points_of = [(i, v) for i, v in enumerate(values) if math.isfinite(v)]
     if len(points_of) < 2:
         return ""
@@ -114,13 +113,13 @@ class Live:
         self._draw()
 
     def round_done(self, hsic: float, told: str) -> None:
-        """Report the end of a round, with its HSIC and a text to show beside the bar."""
+        """Report the end of a round: its HSIC, and a text (`told`) to show beside the bar."""
         self._values.append(hsic)
         self._said = f", {told}"
         self._draw()
 
     def close(self) -> None:
-        """Draw the last state."""
+        """Draw the final state of the bar."""
         self._drawn = -math.inf
         self._draw()
 

@@ -25,7 +25,7 @@ from dhsic.errors import InputError, StoreError
 
 
 def without_secrets(text: Any) -> str:
-    """Remove user names, passwords and queries from the URLs in a text, as these may be secret.
+    """Remove user names, passwords and queries, which may be secret, from URLs in a text.
 
     >>> without_secrets("PUT https://me:pw@a.b/c?sig=x failed")
     'PUT https://a.b/c failed'
@@ -52,8 +52,8 @@ def sentence(url: str, error: Exception) -> str:
     if is_about_keys(error):
         return (
             f"No keys for {url} were found. Put them into environment variables "
-            "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...), or give this machine an identity "
-            "that has access."
+            "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...), or give this machine a cloud "
+            "identity that has access."
         )
     reason = _reason(text) or type(error).__name__
     if reason.startswith("404"):
@@ -132,7 +132,7 @@ def bucket_of(url: str, patience: float | None = None) -> Any:
 
 
 def folder_of(url: str, options: Mapping[str, Any] | None = None) -> Any:
-    """Open the objects below a URL as a store of `obstore`, which `options` configure.
+    """Open the objects below a URL as a store of `obstore`, with these `options`.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def fetched(url: str) -> bytes:
     Raises
     ------
     InputError, StoreError
-        The object does not exist; or see `folder_of`.
+        The object does not exist. For other errors, see `folder_of`.
     """
     folder, _, name = url.rpartition("/")
     store = folder_of(folder)
@@ -245,9 +245,10 @@ def open_bucket(
 def _ask_who_we_are(
     url: str, endpoint: str, pid: int, options: tuple[tuple[str, Any], ...]
 ) -> None:
-    """Raise an error within `ASKING` seconds if neither environment nor machine has access keys.
+    """Raise an error within `ASKING` seconds if no access keys are found.
 
-    Without this check, the first request would wait for long.
+    Keys come from the environment, or from the cloud machine. Without this check, the first request
+    would wait for a long time.
     """
     try:
         load_obstore().head(open_bucket(url, endpoint, ASKING, pid, options), "dhsic")

@@ -1,8 +1,8 @@
-r"""Related samples: their principal components, and residuals of labels given relatives.
+r"""Related samples: principal components, and residuals of labels after prediction by relatives.
 
 Principal components describe how samples resemble each other over all features: they are
-eigenvectors of ``A = Z Z' / d``, (m, m), over the d features that vary. For dosages, which are
-counts x of one of `ploidy` alleles, A is the genetic relationship matrix of GCTA and PLINK 2,
+eigenvectors of ``A = Z Z' / d``, (m, m), over the d features that vary. For dosages x, counts of an
+allele from 0 to `ploidy` (here 2), A is the genetic relationship matrix of GCTA and PLINK 2,
 
     ``z_ij = (x_ij - 2 p_j) / sqrt(2 p_j (1 - p_j))``,   ``p_j`` = mean of ``x_j`` over 2,
 
@@ -107,16 +107,16 @@ def pca(
     Parameters
     ----------
     data : path, URL, array, frame, xarray or source
-        Samples x features, see `dhsic.select`. Dosages (0, 1, 2) are scaled like in PLINK 2, by
-        ``sqrt(2 p (1 - p))``, other data to unit standard deviation. Constant features are left
-        out, and so are variants that lie on no autosome (X, Y, MT, or an unknown chromosome),
+        Samples x features, see `dhsic.select`. Dosages (0, 1, 2) are scaled as in PLINK 2, by
+        ``sqrt(2 p (1 - p))``, other data to unit standard deviation. Constant features are omitted.
+        Variants that are not on an autosome (X, Y, MT, or an unknown chromosome) are omitted, too,
         unless there are no others.
     n_components : int
         Number of components.
     passes : int, optional
-        Number of passes over the data for randomised components; more are more accurate. Default:
-        two with more than 4,096 samples; otherwise one pass for exact components. An extra pass
-        comes first if values must be checked for dosages.
+        Number of passes over the data for randomised components; more passes are more accurate.
+        Default: two with more than 4,096 samples; otherwise one pass for exact components. If
+        values must be checked for dosages, an extra pass comes first.
     missing : {"mean", "error"}
         Replace missing values by the mean of their feature, or raise an error.
     random_state : int
@@ -184,7 +184,7 @@ class ComponentsRequest:
     memory_limit: int | None = None
 
     def of(self, given: Labelled, runtime: AbstractRuntime, names: Any = None) -> xr.DataArray:
-        """Compute components of opened data, as `pca`; `names` (m,) are those of the samples."""
+        """Compute components of opened data like `pca`; `names` (m,) are the sample names."""
         source, rows = autosomal(given.source), given.rows
         m = source.n_samples if rows is None else len(rows)
         self._check(m, source.n_features)
@@ -254,9 +254,9 @@ class ComponentsRequest:
 def _components(
     reader: Reader, asked: ComponentsRequest, ploidy: int | None, n_passes: int
 ) -> tuple[Float, Float, Float, float]:
-    """First n eigenvalues (n,) of A, eigenvectors (m, n), relative error bounds (n,), and trace.
+    """Compute the first n eigenvalues (n,) of A and their eigenvectors (m, n).
 
-    The trace of A is the sum of all m eigenvalues.
+    Also return relative error bounds (n,), and the trace of A, the sum of all m eigenvalues.
     """
     m = reader.n_samples
     if not n_passes:
@@ -279,9 +279,9 @@ def _components(
 
 
 def product(reader: Reader, a_pass: Relate, features: Index | None = None) -> Float:
-    """Sum that a pass computes over `features`, by default all: ``Z Z'``, or its product with Q.
+    """Run a pass over `features` (default: all) that sums ``Z Z'``, or its product with Q.
 
-    The first pass must be over all features, because it also measures their scaling.
+    The first pass must read all features, because it also measures their scaling.
     """
     if reader.is_measured:
         features_read = np.arange(reader.source.n_features) if features is None else features
@@ -294,7 +294,10 @@ def product(reader: Reader, a_pass: Relate, features: Index | None = None) -> Fl
 def _randomised(
     reader: Reader, asked: ComponentsRequest, ploidy: int | None, n_passes: int
 ) -> tuple[Float, Float, Float]:
-    """First n eigenvalues (n,) of ``Z Z'``, eigenvectors (m, n), and relative error bounds (n,)."""
+    """Approximate the first n eigenvalues (n,) of ``Z Z'`` and their eigenvectors (m, n).
+
+    Also return relative error bounds (n,).
+    """
     m, n = reader.n_samples, asked.n
     start = np.random.default_rng(asked.seed).standard_normal(
         (m, asked.width(m, reader.source.n_features))
@@ -318,9 +321,10 @@ def _randomised(
 
 
 def _beyond(products: Float, basis: Float) -> Float:
-    """Next block of the Krylov space: an orthonormal basis of products (m, l) outside of `basis`.
+    """Return the next block of the Krylov space, orthonormal and orthogonal to `basis`.
 
-    It has at most l columns, fewer if the products depend linearly on the basis.
+    It spans the part of `products` (m, l) outside of `basis`. It has fewer than l columns if the
+    products depend linearly on the basis.
     """
     remainder = products - basis @ (basis.T @ products)
     U, sizes, _ = np.linalg.svd(remainder, full_matrices=False)
@@ -333,8 +337,8 @@ def _beyond(products: Float, basis: Float) -> Float:
 class Relate(AbstractSum):
     """Pass that computes the upper triangle of ``Z Z'``, or its product with Q (m, l).
 
-    The first pass also returns a list of scalings of the features, which is empty later. `ploidy`
-    is the number of alleles that dosages count; None for other data.
+    The first pass also returns a list with the scalings of the features; in later passes, the list
+    is empty. `ploidy` is the largest possible dosage; None for data other than dosages.
     """
 
     ploidy: int | None
@@ -356,7 +360,7 @@ class Relate(AbstractSum):
         return parts, total
 
     def _measured(self, tile: Tile) -> tuple[Scaling, Float]:
-        """Scaling of the c features of a tile, and their scaled values Z (c, m)."""
+        """Compute the scaling of the c features of a tile, and their scaled values Z (c, m)."""
         scaling, Z = tile.measured(standardize=True)
         if self.ploidy is None:
             return scaling, Z
@@ -385,10 +389,10 @@ class Relate(AbstractSum):
 
 
 def chromosomes_of(source: AbstractSource) -> tuple[list[Index], Index]:
-    """Positions of the features on each autosome; and of all others, which predict nothing.
+    """Return the indices of the features on each autosome, and the indices of all others.
 
-    "chr6" and "6" are the same. The others are features on X, Y and mitochondria, which differ
-    between the sexes, and features without a known chromosome.
+    "chr6" and "6" are the same chromosome. The other features are not used for prediction: features
+    on X, Y and MT differ between the sexes, and some have no known chromosome.
 
     Raises
     ------
@@ -409,7 +413,7 @@ def chromosomes_of(source: AbstractSource) -> tuple[list[Index], Index]:
             where = f"one chromosome ({names[is_known][0]})"
         raise InputError(
             f"All features are on {where}, but loco=True predicts the labels from the other "
-            "chromosomes; leave it out, or use features of all chromosomes."
+            "chromosomes. Leave it out, or use features of all chromosomes."
         )
     of_each = [np.flatnonzero(codes == code) for code in np.flatnonzero(is_known)]
     return of_each, np.flatnonzero(~is_known[codes])
@@ -431,7 +435,7 @@ def autosomal(source: AbstractSource) -> AbstractSource:
 class Residuals:
     """Residuals (m, n) of the n columns of one target, and their covariance.
 
-    The target was predicted from all chromosomes but one.
+    They remain after prediction of the target from all chromosomes but one.
     """
 
     values: Float
@@ -446,10 +450,10 @@ def residuals_by_chromosome(
     ploidy: int | None,
     unplaced: Index | None = None,
 ) -> Iterator[tuple[Index, list[Residuals]]]:
-    """Yield the features of each chromosome, and residuals of targets given all others.
+    """Yield the features of each chromosome, with residuals after prediction from all others.
 
-    Features of no known chromosome are not used for prediction, because they may be close to the
-    tested ones. They come last, with the residuals given all chromosomes.
+    Features without a known chromosome are not used for prediction, because they may be close to
+    the tested features. They come last, with residuals after prediction from all chromosomes.
 
     Parameters
     ----------
@@ -462,7 +466,7 @@ def residuals_by_chromosome(
     ploidy : int or None
         Scaling of the features, see `Relate`.
     unplaced : (u,), optional
-        Features of no known chromosome.
+        Features without a known chromosome.
     """
     total = Statistic(product(reader, Relate(ploidy))).to_dense()
     nowhere = np.arange(0) if unplaced is None else unplaced
@@ -486,7 +490,7 @@ def residuals_by_chromosome(
 
 
 def _residuals(K: Float, Y: Float, Q: Float, penalty: float) -> Residuals:
-    """Residuals of Y (m, n) after prediction of each sample by all others, and their covariance.
+    """Compute residuals of Y (m, n) after each sample is predicted from all others.
 
     K (m, m), Q (m, q) and the penalty lambda are defined in the module docstring.
     """
@@ -497,9 +501,9 @@ def _residuals(K: Float, Y: Float, Q: Float, penalty: float) -> Residuals:
 
 
 def _best_penalties(K: Float, targets: Sequence[Float], q: int) -> list[float]:
-    """Penalty of each target with the largest restricted likelihood (REML).
+    """Find the penalty with the largest restricted likelihood (REML) for each target.
 
-    Penalties are relative to the mean diagonal of K, and are shared by the columns of a target. A
+    Penalties are relative to the mean diagonal of K. All columns of a target share one penalty. A
     basis of q columns has been projected out of K and of the targets.
     """
     values, U = eigh(K, driver="evd", check_finite=False)
@@ -508,7 +512,7 @@ def _best_penalties(K: Float, targets: Sequence[Float], q: int) -> list[float]:
 
 
 def reml_penalty(values: Float, squares: Float, q: int) -> float:
-    """Penalty of one target with the largest restricted likelihood, see `_best_penalties`.
+    """Find the penalty of one target by restricted likelihood, see `_best_penalties`.
 
     `values` (m,) are the eigenvalues of K, divided by their mean; `squares` (m, n) are squared
     coordinates of the columns of the target along the eigenvectors.

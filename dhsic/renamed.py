@@ -27,7 +27,7 @@ OF_VERBOSE = {1: "log", 2: "debug"}
 
 
 def current_name(name: str, allowed: Collection[str]) -> str:
-    """Return the current name of a parameter; the same name if it is allowed or was never renamed.
+    """Return the current name of a parameter; names that are `allowed` are returned unchanged.
 
     >>> current_name("tolerance", ["tol"]), current_name("tolerance", ["tolerance"])
     ('tol', 'tolerance')
@@ -47,7 +47,7 @@ def first_name(name: str) -> str:
 
 
 def current_names(parameters: Mapping[str, Any], allowed: Collection[str]) -> dict[str, Any]:
-    """Return parameters under their current names; those that are not `allowed` keep their names.
+    """Replace former names of parameters by current names; names that are not `allowed` stay.
 
     Raises
     ------

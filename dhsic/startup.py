@@ -1,9 +1,8 @@
 """Signal handling while the command `dhsic` loads its libraries.
 
-A signal ends the process at once, with a message of one line, because nothing can be lost before
-the command begins its work. Later signals are raised as errors of the command, see
-`dhsic.cli.console`. This module is imported before all slow imports. It does nothing in a process
-that is not the command.
+While libraries load, a signal ends the process at once with a message of one line, because there is
+no work to lose yet. Later signals raise exceptions in the command, see `dhsic.cli.console`. This
+module is imported before all slow imports. It does nothing in other processes.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
-r"""Ranking of features that are not columns: groups with a kernel each, substrings, subgraphs.
+r"""Ranking of features that are not columns of a matrix: groups with kernels, substrings, graphs.
 
 Groups may be pathways, chromosomes, sensors, or kinds of data that share no columns (expression,
 sequence, images). Each group has a precomputed kernel matrix ``K_g``, from any library. ``K(S)`` is
 the sum or the elementwise product of the ``K_g``, g in S, and Algorithms 1 and 2 rank the groups.
 For a product (all ones if S is empty) removing g changes HSIC by ``<W, P o (1 - K_g)>``, where P is
-the product of the others, and adding g changes it by ``<W, K(S) o (K_g - 1)>``. Differences are
-computed directly, so nothing cancels. There is no division, so kernels may contain zeros.
+the product of all other kernels in S. Adding g changes it by ``<W, K(S) o (K_g - 1)>``. These
+differences are computed directly, so there is no cancellation. Nothing is divided by a kernel, so
+kernels may contain zeros.
 
 Substructures of strings and graphs are ranked in one pass (JMLR 5.1.4). A counting kernel is
 additive, ``K = sum_a w_a c_a c_a'`` with the counts ``c_a`` (m,) of substructure a, so ``HSIC =
-sum_a w_a c_a' W c_a``. Each term is the decrease of HSIC without a, independent of the others, so
-forward and backward selection agree (as JMLR 5.1.1 states for the linear kernel). It takes ``O(m)``
-time for every sample that contains a substructure.
+sum_a w_a c_a' W c_a``. Each term is the decrease of HSIC if a is removed. It does not depend on
+other substructures, so forward and backward selection agree (as JMLR 5.1.1 states for the linear
+kernel). The time is ``O(m)`` for every sample that contains a substructure.
 """
 
 from __future__ import annotations
@@ -60,15 +61,15 @@ class Ranking:
     names : tuple of n
         The features: substrings, tuples of labels, or names of groups.
     scores : (n,) float64
-        Decrease of HSIC without the feature (forward: increase with it), in the round that ranked
-        it. Scores of different rounds are comparable only for a sum of kernels.
+        Decrease of HSIC if the feature is removed (forward: increase if it is added), in the round
+        that ranked it. Scores of different rounds are comparable only for a sum of kernels.
     ranking : (n,) int64
         Rank of each feature, from 1 (the best) to n.
     order : (n,) int64
-        Positions in `names`, the best first: ``ranking[order] == 1..n``.
+        Indices into `names`, the best feature first: ``ranking[order] == 1..n``.
     rounds : tuple of mappings
-        One record of plain numbers per round: ``n_features`` at its start, ``hsic`` of all of them,
-        and further entries of the algorithm.
+        One record of plain numbers per round: ``n_features`` at its start, the ``hsic`` of all
+        these features, and further entries of the algorithm.
     """
 
     names: tuple[Any, ...]
@@ -81,10 +82,10 @@ class Ranking:
     def of(
         cls, names: Sequence[Any], scores: Float, order: Index | None = None, rounds: Any = ()
     ) -> Ranking:
-        """Create a ranking; `order` are the positions of the features, the best first.
+        """Create a ranking; `order` contains the indices of the features, the best first.
 
-        By default there is one round, whose scores add up to HSIC, and features are ordered by
-        score; ties are in the order of positions.
+        By default, features are ordered by score, and ties by index. By default, there is one
+        round, and its HSIC is the sum of the scores.
         """
         if order is None:
             order = largest(scores, scores.size, tie_width(scores))
@@ -109,11 +110,11 @@ def rank_kernels(
 ) -> Ranking:
     r"""Rank groups of features, one precomputed kernel each, by dependence on y (JMLR 4.1, 4.2).
 
-    For a sum of kernels each group is scored by itself: HSIC is ``sum_g <W, K_g>``, one pass ranks
+    For a sum of kernels, each group is scored by itself: HSIC is ``sum_g <W, K_g>``, one pass ranks
     all groups, and forward and backward selection agree (JMLR 5.1.1). For a product, like the
-    Gaussian kernel of all features, a group is scored in combination with others: backward
-    selection finds groups that only matter together. Scale the kernels before, for example divide
-    each by its trace or by its mean.
+    Gaussian kernel of all features, a group is scored in combination with others. Backward
+    selection then finds groups that matter only together. Scale the kernels first: for example,
+    divide each by its trace or by its mean.
 
     Parameters
     ----------
@@ -124,20 +125,20 @@ def rank_kernels(
     names : sequence of n str, optional
         Names of the groups; "0", "1", ... by default.
     combine : {"sum", "product"}
-        Elementwise operation that combines the ``K_g`` to ``K(S)``.
+        Elementwise operation that combines the kernels ``K_g`` into ``K(S)``.
     strategy : {"backward", "forward"}
         Algorithm 1 (BAHSIC) or 2 (FOHSIC); it makes no difference for a sum.
     step : float or int
-        Number of groups per round, or their fraction of the groups left; it makes no difference for
-        a sum.
+        Number of groups per round, or their fraction of the remaining groups; it makes no
+        difference for a sum.
     label_kernel, statistic, covariates
         See `rank_substrings`.
 
     Returns
     -------
     Ranking
-        Scores are ``<W, K_g>`` for a sum; for a product, the decrease of HSIC without the group
-        (forward: the increase with it), in the round that ranked it.
+        Scores are ``<W, K_g>`` for a sum. For a product, they are the decrease of HSIC if the group
+        is removed (forward: the increase if it is added), in the round that ranked it.
 
     Raises
     ------
@@ -181,7 +182,7 @@ def rank_kernels(
 
 
 def _checked(kernels: Sequence[Any]) -> list[Float]:
-    """Convert the matrices to float64; raises an error unless they are kernels of equal size."""
+    """Convert the matrices to float64; raise an error unless they are kernels of equal size."""
     matrices = [as_numbers(K, f"kernel {g}") for g, K in enumerate(kernels)]
     if not matrices:
         raise InputError("There are 0 kernels; pass one (m, m) matrix per group of features.")
@@ -291,8 +292,8 @@ def rank_substrings(
 
     Use it to find motifs, for example k-mers that distinguish bound from unbound sequences, or
     phrases that are related to a rating. Counts are not scaled, so frequent substrings have more
-    weight. Each substring is scored by itself, so parts of a relevant substring that occur nowhere
-    else rank next to it.
+    weight. Each substring is scored by itself, so a part of a relevant substring ranks next to it
+    if the part occurs nowhere else.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Validation of user input: arrays and parameters.
 
 Arrays are refused if their conversion would lose information. Parameters of estimators are fields
-of their classes, which declare the constraints once, as in scikit-learn; the functions that create
+of classes, which also declare the constraints, as in scikit-learn. The functions that create
 constraints are at the end of the module.
 """
 
@@ -29,7 +29,10 @@ Constraint = Callable[[str, Any], object]
 
 
 def as_array(given: Any, what: str) -> Array:
-    """Convert input to a NumPy array, or raise InputError, which calls the input `what`."""
+    """Convert input to a NumPy array; raise InputError if this loses information.
+
+    `what` is the name of the input in messages.
+    """
     refuse_lossy(given, what)
     try:
         array = np.asarray(given)
@@ -91,7 +94,7 @@ def refuse_wide(given: Any, what: str) -> None:
         if array.dtype == np.int64 and (array[wide] == np.iinfo(np.int64).min).all():
             raise InputError(
                 f"{int(wide.sum())} values in {what} are the smallest 64-bit integer (first at "
-                f"sample {at[0]}), which stands for missing dates (NaT) and other missing numbers. "
+                f"sample {at[0]}), which usually stands for a missing date (NaT) or number. "
                 "Exclude these samples, or write the values as float64, with NaN where they are "
                 "missing."
             )
@@ -106,7 +109,7 @@ def refuse_wide(given: Any, what: str) -> None:
 def is_numeral(text: str) -> bool:
     """Whether a text is a number in plain digits.
 
-    Python also reads 1_0 as ten, and digits of all scripts; in tables, these are names.
+    Python also reads 1_0 as ten, and accepts digits of all scripts; in tables, these are names.
 
     >>> [is_numeral(text) for text in ("1e-3", " 2", "1_0", "0,5")]
     [True, True, False, False]
@@ -137,7 +140,7 @@ def is_count(value: Any, least: int = 1) -> bool:
 
 
 def refuse_lossy(given: Any, what: str) -> None:
-    """Raise InputError for sparse and masked arrays, and AnnData, which NumPy would misread."""
+    """Raise InputError for objects that NumPy would misread: sparse or masked arrays, AnnData."""
     if type(given).__module__.partition(".")[0] == "anndata":
         raise InputError(
             f"{what} is an anndata {type(given).__name__} object, which contains several "
@@ -203,7 +206,7 @@ def refuse_dtype(dtype: Any, what: str) -> NoReturn:
 def check_symmetric(A: Array, what: str, letter: str) -> None:
     """Raise InputError if a matrix A is not symmetric up to rounding.
 
-    The message describes the matrix by `what`, and writes it as `letter` in a formula.
+    In the message, `what` describes the matrix, and `letter` is its symbol in a formula.
     """
     worst = float(np.abs(A - A.T).max(initial=0.0))
     if worst > 1e-8 * float(np.abs(A).max(initial=0.0)):
@@ -217,7 +220,7 @@ def check_symmetric(A: Array, what: str, letter: str) -> None:
 
 
 def such(holds: Callable[[Any], bool], remedy: str, verdict: str = "") -> Constraint:
-    """Return the constraint that `holds` is true of a value.
+    """Return the constraint that `holds(value)` is true.
 
     The error message consists of the value, `verdict`, "; pass " and `remedy`.
     """
@@ -230,7 +233,7 @@ def such(holds: Callable[[Any], bool], remedy: str, verdict: str = "") -> Constr
 
 
 def one_of(options: Collection[str | None], remedy: str) -> Constraint:
-    """Return the constraint that a value is one of `options`; for `remedy` see `such`."""
+    """Return the constraint that a value is one of `options`; for `remedy`, see `such`."""
     return such(
         lambda value: (value is None or isinstance(value, str)) and value in options,
         remedy,
@@ -244,7 +247,7 @@ def by(check: Callable[[Any], object]) -> Constraint:
 
 
 def seed_of(random_state: Any) -> int:
-    """Return the seed of all random draws: an integer, 0 for None, or from a `RandomState`."""
+    """Convert `random_state` to a seed: an integer, 0 for None, or a draw from a `RandomState`."""
     if random_state is None:
         return 0
     if is_count(random_state, 0):

@@ -141,7 +141,7 @@ def test_a_run_that_is_left_to_the_cluster_takes_its_device_along(
     [
         ("no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
         ("array_api_strict:device9", "ValueError"),
-        ("two words", "names no library of arrays"),
+        ("two words", "does not name an array library"),
     ],
 )
 def test_no_such_device(name, said, data, monkeypatch):

@@ -70,7 +70,7 @@ def labels_beside_the_features_as_labels():
 def targets_that_are_repeated():
     features(), labels()
     words = (*ILL, "--target", "ill", "--per-target")
-    pattern = r"for each (?P<options>--target) separately; pass one or more, each once"
+    pattern = r"for each (?P<options>--target) separately. Pass one or more targets, each once"
     for one in (("ill",), ("ill", "--target", "age")):
         yield CommandAdvice(words, pattern, values=one, instead_of="--target")
 
@@ -304,7 +304,7 @@ def plans_for_a_cluster():
 def plans_without_data():
     features(), labels()
     sizes = ("--samples", 100, "--variants", 1000)
-    leave = r"(?P<leave>--samples, --variants and --classes) plan without data; leave out either"
+    leave = r"(?P<leave>--samples, --variants and --classes) plan without data. Leave out these"
     yield CommandAdvice(("plan", *ILL[1:], *sizes), leave)
     both = r"plan without data, (?P<options>--samples N) and --variants D"
     yield CommandAdvice(("plan", "--variants", 1000), both, {"N": "100"})

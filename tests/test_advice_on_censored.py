@@ -50,7 +50,7 @@ def test_records_without_a_boolean_field_name_their_event():
     y = records(dead=EVENT.astype(int), time=TIME)
     said = refusal(y)
     assert re.search(r"Pass one field: (y\['\w+'\])", said)
-    name = re.search(r"whether it was observed: (\w+)=", said)[1]
+    name = re.search(r"field of the events: (\w+)=", said)[1]
     assert "60 censored times" in dhsic.select(X, y, **FEW, **{name: "dead"}).attrs["labels"]
 
 

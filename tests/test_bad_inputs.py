@@ -178,7 +178,7 @@ SHAPES = {
         lambda: fit(xr.Dataset({"rna": CUBE}), "trait"),
         *(
             InputError,
-            "'trait', nor any other, with one value per sample; pass the labels themselves",
+            "'trait' with one value per sample, and no other such variable. Pass the labels",
         ),
     ),
     "target of an array": (lambda: select(X, "trait"), InputError, "ndarray has no", "one per sam"),

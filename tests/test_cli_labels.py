@@ -200,7 +200,7 @@ def test_a_sample_column_is_of_the_tables_that_have_it(store, table, tmp_path):
     assert "eid.tsv has 'eid', 'trait'" in told(message)
 
 
-@pytest.mark.filterwarnings("default:.*have names of samples at other positions")
+@pytest.mark.filterwarnings("default:.*have the names of samples at other positions")
 def test_rows_by_position_that_name_samples_elsewhere_are_told_of_and_counted(
     store, table, tmp_path
 ):
@@ -208,7 +208,7 @@ def test_rows_by_position_that_name_samples_elsewhere_are_told_of_and_counted(
     asked = ("--target", "trait", "--by-position", "-n", 4, "--json")
     result = run("select", store, "--labels", path, *asked)
     n = int((frame.index != np.arange(M)).sum())
-    assert f"{n} of {M} rows of {path} have names of samples at other positions" in told(result)
+    assert f"{n} of {M} rows of {path} have the names of samples at other positions" in told(result)
     assert json.loads(result.stdout)["n_rows_elsewhere"] == n
     in_order = write(tmp_path / "in order.tsv", frame.sort_index())
     result = run("select", store, "--labels", in_order, *asked)
@@ -243,11 +243,12 @@ def test_covariates_in_codes_are_told_and_become_groups(tmp_path):
     message = told(run(*words))
     assert (
         "covariate 'centre' has 5 distinct whole numbers from 11000 to 11004 and is used as a "
-        "number (a straight line); if they are codes for groups, pass --category centre" in message
+        "number (with a linear effect); if they are codes for groups, pass --category centre"
+        in message
     )
     assert "'sex' has" not in message
     result = run(*words, "--category", "centre", "--json")
-    assert "straight line" not in told(result)
+    assert "linear effect" not in told(result)
     groups = pd.get_dummies(centre).assign(sex=centre % 2).to_numpy(float)
     expected = dhsic.test_features(X, codes["y"], covariates=groups)
     found = json.loads(result.stdout)["selected"][0]
@@ -300,7 +301,7 @@ def test_a_square_table_by_position_is_told_and_turned_by_the_option(tmp_path, r
     asked = ("test", tmp_path / "x.csv", "--labels", tmp_path / "y.csv", "--target", "score")
 
     told = run(*asked, "--by-position")
-    assert "as many samples as features (40)" in told.stderr
+    assert "equal numbers of samples and features (40)" in told.stderr
     assert (
         "Features are s0, s1, s2, ... (40 in all); if these are samples, pass --transpose."
         in told.stderr

@@ -169,7 +169,7 @@ def test_a_table_in_another_order_than_its_numbers_is_refused(column, start, for
     table = write_labels(tmp_path / "y.tsv", named(start), column, ORDER)
     words = ("test", data, "--labels", table, *TEST)
     said = told(run(*words, code=2))
-    assert f"Column {column!r} of {table} numbers the rows in another order than theirs" in said
+    assert f"Column {column!r} of {table} numbers the rows, but in another order" in said
     # the remedies
     pd.read_table(table).sort_values(column).to_csv(table, index=False, sep="\t")
     assert best(*words) == ("4" if form == "npy" else "g4")
@@ -185,7 +185,7 @@ def test_removed_rows_leave_gaps_in_the_numbers(tmp_path):
     table.to_csv(tmp_path / "y.tsv", index=False, sep="\t")
     assert best(*words) == "4"
     table.sample(frac=1, random_state=1).to_csv(tmp_path / "y.tsv", index=False, sep="\t")
-    assert "numbers the rows in another order" in told(run(*words, code=2))
+    assert "numbers the rows, but in another order" in told(run(*words, code=2))
 
 
 def test_covariates_in_another_order_are_refused_and_values_are_not_numbers(tmp_path):
@@ -227,7 +227,7 @@ def test_part_of_an_index_is_matched_by_position():
 
 def test_a_frame_with_numbers_in_another_order_is_refused():
     target = labels(named(1), "nr", ORDER).reset_index(drop=True)
-    with pytest.raises(InputError, match="Column 'nr' of Y numbers the rows in another order"):
+    with pytest.raises(InputError, match="Column 'nr' of Y numbers the rows, but in another order"):
         association(X, target)
 
 

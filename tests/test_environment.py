@@ -288,7 +288,7 @@ def test_a_report_and_a_plot_name_the_environment(treated, tmp_path):
 
 def test_values_of_the_wrong_shape_are_refused_and_the_advice_works(treated):
     X, y, age, _ = treated
-    with pytest.raises(InputError, match="one row per sample and one column per environment"):
+    with pytest.raises(InputError, match="one row per sample, and one column per environment"):
         find_pairs(X, y, environment=np.ones((300, 2, 2)))
     assert find_pairs(X, y, environment=age[:, None], **ALL).attrs["n_pairs"] == 40
 

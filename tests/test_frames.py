@@ -52,7 +52,7 @@ def test_frames_are_joined_by_their_ids_which_are_no_values(given):
 
 def test_frames_of_nothing_but_ids_are_refused():
     with pytest.raises(
-        InputError, match=r"y has no columns other than 'FID', 'IID', .* y.to_numpy\(\)"
+        InputError, match=r"y has only columns with sample names: 'FID', 'IID'. .* y.to_numpy\(\)"
     ):
         fitted(pd.DataFrame({"FID": TEN, "IID": TEN}))
 
@@ -94,7 +94,7 @@ def test_an_index_that_was_reset_is_no_name_of_samples(is_x):
     expected = test_features(X, y).p_values
     X, y = (X.reset_index(drop=True), y) if is_x else (X, y.reset_index(drop=True))
     for given in ({"Y": y}, {"Y": y.to_numpy(), "covariates": y.to_frame()}):
-        with pytest.raises(InputError, match="without a reset of the index") as error:
+        with pytest.raises(InputError, match="do not reset the index") as error:
             test_features(X, **given)
         assert "Keep only" not in str(error.value)
         assert "are in the order of X, pass by_position=True" in str(error.value)

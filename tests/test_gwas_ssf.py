@@ -163,7 +163,7 @@ def test_data_that_are_no_human_variants_are_refused_before_the_work(cohort, tmp
     group = zarr.open_group(str(cohort), mode="r+")
     group["contig_id"][...] = np.array(["1", "23", "29", "X", "3"], dtype=object)
     refused = told(effects_of(cohort, "height", out, code=2))
-    assert "GWAS-SSF has the human chromosomes 1 to 22, X, Y and MT, and the data have" in refused
+    assert "GWAS-SSF supports the human chromosomes 1 to 22, X, Y and MT, but the data" in refused
     assert "23, 29" in refused
     assert not out.exists()
 

@@ -338,7 +338,7 @@ def test_labels_that_differ_between_files_are_refused(tmp_path):
     _, files = split(tmp_path)
     split(tmp_path / "other", labels=Y[::-1])
     shutil.copy(tmp_path / "other/chr3.fam", tmp_path)
-    with pytest.raises(InputError, match=r"'PHENO' has other values in .*chr3.bed than in .*chr1"):
+    with pytest.raises(InputError, match=r"'PHENO' has different values in .*chr3.bed and .*chr1"):
         select(files, "PHENO")
 
 

@@ -148,7 +148,7 @@ def test_memory_stays_below_the_matrix(rng):
         (np.ones((3, 0)), {}, "at least one feature"),
         (np.ones((3, 2, 2)), {}, "pass \\(m, d\\)"),
         (np.ones((3, 2)), {"kernel": "rbf"}, "kernel='rbf' is unknown"),
-        (np.ones((3, 2)), {"bandwidth": [0.1, 1.0]}, "needs labels to choose by"),
+        (np.ones((3, 2)), {"bandwidth": [0.1, 1.0]}, "is chosen by labels"),
         (np.ones((3, 2)), {"bandwidth": -1.0}, "a positive, finite number"),
         (np.ones((3, 2)), {"block_size": 0}, "block_size=0"),
         (np.ones((3, 2)), {"block_size": True}, "block_size=True"),

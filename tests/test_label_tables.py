@@ -308,7 +308,7 @@ def test_the_column_that_names_all_samples_is_the_key(columns, names, told):
         (
             {"FID": COUNT, "IID": [*TURNED[:5], "x"]},
             COUNT,
-            "'IID' and 'FID' .* 5 of 6 samples, the sec",
+            "'IID' and 'FID' .* 5 of 6 samples, and the sec",
         ),
         ({"id": WORDS, "twin": WORDS[::-1]}, WORDS, "'id' and 'twin' of t match different rows"),
         ({"rank": TURNED}, COUNT, "'rank' of t contains whole numbers, .* does not suggest ids"),

@@ -78,9 +78,9 @@ def test_variants_without_an_id_are_listed_by_name(tmp_path):
         (
             list("abcd"),
             ["rs1", "rs2", "rs1", "rs4"],
-            r"not selected have the id of a selected one \(1 in",
+            r"not selected share an id with a selected feature \(1 in",
         ),
-        (["a b", "b", "c", "d"], None, r"Names of the list contain blanks \(a b\)"),
+        (["a b", "b", "c", "d"], None, r"Some names in the list contain blanks \(a b\)"),
     ],
 )
 def test_lists_by_which_other_features_are_selected_are_told(names, ids, sentence, tmp_path):

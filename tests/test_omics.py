@@ -221,7 +221,7 @@ def test_labels_of_mudata_that_do_not_name_all_samples(tmp_path):
     path = write_mudata(
         tmp_path / "x.zarr", {"a": more, "b": METH.iloc[:, :20].set_axis(more.index)}
     )
-    with pytest.raises(DataError, match="does not name every sample"):
+    with pytest.raises(DataError, match="does not name each sample"):
         dhsic.select(path, "y", **QUICK)
 
 

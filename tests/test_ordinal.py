@@ -245,7 +245,7 @@ def test_heavy_tails_hide_a_feature_from_values_and_not_from_ranks():
     assert by_ranks.attrs["explained_given_others"] > 3 * max(
         auto.attrs["explained_given_others"], 0.0
     )
-    assert "with such heavy tails ranks find more: label_kernel='rank'" in auto.attrs["labels"]
+    assert "their heavy tails favour ranks: label_kernel='rank'" in auto.attrs["labels"]
 
 
 def test_levels_are_numbers_with_a_name():
@@ -278,7 +278,7 @@ def test_labels_are_described_in_one_line(data):
     )
     assert LabelDescription("multiclass").of(y).startswith("4 classes")
     heavy = LabelDescription().of(np.exp(4 * z))
-    assert heavy.endswith("; with such heavy tails ranks find more: --label-kernel rank")
+    assert heavy.endswith("; their heavy tails favour ranks: --label-kernel rank")
     assert "heavy" not in LabelDescription().of(z)
     assert "heavy" not in LabelDescription(by_ranks=True).of(np.exp(4 * z))
     assert LabelDescription("rank").of(z).endswith(", by ranks, kernel 'rank'")
@@ -388,7 +388,7 @@ def test_inspect_describes_levels_and_heavy_tails(table, tmp_path):
     words = ("inspect", tmp_path / "all.csv", "--target", "level", "--target", "income")
     said = " ".join(run(*words).stdout.split())
     assert "if they are ordered levels, pass --label-kernel ordinal" in said
-    assert "with such heavy tails ranks find more: --label-kernel rank" in said
+    assert "their heavy tails favour ranks: --label-kernel rank" in said
 
 
 def test_an_order_gives_the_ranking_of_the_numbers(table):

@@ -438,7 +438,7 @@ def test_many_samples_are_refused_with_what_helps(m, remedy):
     ample = {"rates": RATES, "memory_limit": 10**12}
     with pytest.raises(MemoryBudgetError, match=remedy):
         plan(X, y, n_workers=4, worker_memory="900MB", solver="exact", **ample)
-    with pytest.raises(MemoryBudgetError, match=r"memory_limit=.*Most of it is for m x m matrices"):
+    with pytest.raises(MemoryBudgetError, match=r"memory_limit=.*Most of it holds m x m matrices"):
         plan(X, y, rates=RATES, memory_limit=10**9, solver="exact")
 
     if "lowrank" in remedy:
@@ -579,7 +579,7 @@ def test_genotypes_that_nobody_has_are_planned_as_those_of_a_store(genotypes):
         assert to_come["memory"][part] == there["memory"][part]
     assert to_come["rounds"] == there["rounds"]
     assert "nobody" not in to_come["values"]
-    assert any("stored as by VCF Zarr" in told for told in to_come["assumed"])
+    assert any("stored as in VCF Zarr" in told for told in to_come["assumed"])
 
 
 @pytest.mark.slow
@@ -595,7 +595,7 @@ def test_sizes_make_a_plan_at_once():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("x.zarr", "--samples", 5), "leave out either them or PATH"),
+        (("x.zarr", "--samples", 5), "Leave out these options, or PATH"),
         (("--samples", 5), "--variants D"),
         (("--samples", 5, "--variants", 9, "--target", "y"), "--target needs data"),
     ],

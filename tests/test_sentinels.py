@@ -756,3 +756,28 @@ def test_signs_and_balanced_trends_are_classes(rng):
     X = rng.standard_normal((M, D))
     for y in (np.arange(M) % 2 * 2 - 1, np.arange(M) % 3 - 1):
         dhsic.select(X, y, **PLAIN)
+
+
+@pytest.mark.parametrize(("code", "scale"), [(999.99, 8), (99.9, 20), (9.99, 1)])
+def test_a_repeated_number_of_nines_in_few_features_is_told(code, scale, rng):
+    X = np.round(rng.uniform(0.1, 1, (120, 40)) * scale, 3)
+    X[:25, 5] = code
+    with pytest.warns(UserWarning, match=rf"repeated number, .* \(5: {code} 25 times"):
+        dhsic.test_features(X, rng.standard_normal(120))
+    X[:25, 5] = scale * 98.63
+    dhsic.test_features(X, rng.standard_normal(120))
+
+
+def test_minus_one_below_logarithms_is_told_in_many_features(rng):
+    X = np.log2(rng.uniform(1.4, 60, (120, 60)))
+    X[:, 30:] -= 3  # other features have negative values
+    X[:12, 5:25] = -1
+    with pytest.warns(UserWarning, match=r"18 features contain .* In 2 other features, the same code is near"):
+        dhsic.test_features(X, rng.standard_normal(120))
+
+
+def test_a_code_of_a_failed_sample_is_refused(rng):
+    X = rng.uniform(1, 60, (120, 60))
+    X[7] = -9
+    with pytest.raises(dhsic.DataError, match="60 values of 60 of 60 features are -9"):
+        dhsic.test_features(X, rng.standard_normal(120))

@@ -70,7 +70,7 @@ def test_every_command_refuses_rows_of_other_samples(command, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     words = (command, written(frame(), "x.csv"), "--target", "status", "-n", 2)
     words = (*words, "--labels", written(labels(), "y.csv"))
-    assert "so it names the samples" in told(run(*words, code=2))
+    assert "so it identifies the samples" in told(run(*words, code=2))
     in_order = (*words[:-1], written(labels(order=np.arange(M)), "z.csv"))
     assert "by position" in told(run(*in_order, "--by-position"))
 
@@ -108,7 +108,7 @@ def test_record_numbers_in_the_same_order_are_told_as_a_feature(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     table = written(labels(order=np.arange(M)), "y.csv")
     words = ("test", written(frame(), "x.csv"), "--labels", table, "--target", "status", "-n", 2)
-    pattern = r"If it was not measured, pass (?P<options>--not-feature .*?)\. "
+    pattern = r"If it is not a measurement, pass (?P<options>--not-feature .*?)\. "
     follow_command(CommandAdvice(words, pattern, code=0))
 
 
@@ -137,7 +137,7 @@ def test_measurements_of_both_sides_show_the_order(tmp_path, monkeypatch):
     X, table = frame().drop(columns="mrn"), labels(age=AGE).drop(columns="mrn")
     words = ("test", written(X, "x.csv"), "--target", "status", "-n", 2, "--labels")
     said = told(run(*words, written(table, "y.csv"), code=2))
-    assert "Write the same sample names in the first column of both tables" in said
+    assert "Add a first column, called id, with the same sample names to both tables" in said
     ids = [f"s{i}" for i in range(M)]
     written(X.assign(id=ids)[["id", *X]], "x.csv")
     written(table.assign(id=np.array(ids)[ORDER])[["id", *table]], "y.csv")

@@ -225,7 +225,7 @@ def test_a_named_column_is_no_leak_and_another_with_its_values_is_told(rng, recw
         dhsic.select(frame.assign(outcome=frame["status"]), "status", n_features_to_select=2)
 
 
-@pytest.mark.filterwarnings("default:.*so the labels can be read from it")
+@pytest.mark.filterwarnings("default:.*the labels, and so reveals them")
 @pytest.mark.parametrize("suffix", ["csv", "txt"])
 def test_columns_that_tell_the_labels_under_another_name_are_told(suffix, tmp_path):
     rng = np.random.default_rng(0)
@@ -248,7 +248,7 @@ def test_columns_that_tell_the_labels_under_another_name_are_told(suffix, tmp_pa
     said = " ".join(run("test", path, "--target", "arm").stderr.split())
     remedy = said.partition("not a measurement, exclude it: ")[2].partition(".")[0].split()
     assert remedy == ["--not-feature", "code"]
-    assert "can be read from it" not in run("test", path, "--target", "arm", *remedy).stderr
+    assert "and so reveals them" not in run("test", path, "--target", "arm", *remedy).stderr
 
 
 def test_labels_that_name_columns_of_a_table_say_that_it_is_turned(tmp_path):

@@ -128,7 +128,7 @@ def test_one_number_in_two_types_is_refused_with_code_that_converts_it(kind, for
     series = at_sites(kind)
     y = {"series": series, "array": series.to_numpy(), "list": series.tolist()}[form]
     said = refused(X, y)
-    assert "are one number in several types (" in said
+    assert "are equal numbers of different types (" in said
     numbers = advice(said, y=y)
     assert (numbers == CASE).all()
     assert first(X, numbers) == "g3"
@@ -138,7 +138,7 @@ def test_one_number_in_two_types_is_refused_with_code_that_converts_it(kind, for
 def test_covariates_with_one_number_in_two_types_are_refused(kind):
     covariates = pd.DataFrame({"sex": at_sites(kind), "age": RNG.normal(size=M)})
     said = refused(X, BOTH, covariates=covariates)
-    assert "Some values of covariates['sex'] are one number in several types" in said
+    assert "Some values of covariates['sex'] are equal numbers of different types" in said
     covariates["sex"] = advice(said, covariates=covariates)
     dhsic.select(X, BOTH, covariates=covariates, **OPTIONS)
 

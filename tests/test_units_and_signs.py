@@ -100,7 +100,7 @@ def test_no_command_strips_the_unit_of_some_values(texts, tmp_path, monkeypatch)
     said = told(run("test", "x.csv", "--labels", "l.csv", "--target", "y", code=2))
     assert "python -c" not in said
     said = " ".join(said.split())
-    assert "Write all of them in one unit" in said or "divide the others by 100" in said
+    assert "as numbers in the same unit" in said or "divide the others by 100" in said
     features = X.astype(object)
     features[:, 7] = texts
     write_tables(features, y=Y)
@@ -339,7 +339,7 @@ def test_features_with_a_shift_are_told():
 
 def test_ages_beside_years_of_birth_are_told():
     ages = (50 + 10 * X[:, 7]).round()
-    with pytest.warns(UserWarning, match="in two groups.*with none between"):
+    with pytest.warns(UserWarning, match="form two groups.*with a wide gap between"):
         dhsic.test_features(X, in_two_ways(ages, 2020 - ages))
 
 

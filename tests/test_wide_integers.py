@@ -169,5 +169,5 @@ def test_names_keep_their_digits(store):
 def test_missing_dates_are_told_as_such():
     dates = pd.to_datetime(pd.Series(["2020-01-01", None] * (M // 2)))
     days = dates.astype("datetime64[s]").to_numpy().astype("i8")
-    with pytest.raises(InputError, match=r"6 values in y are the smallest .* missing dates"):
+    with pytest.raises(InputError, match=r"6 values in y are the smallest .* missing date"):
         dhsic.BAHSIC(2).fit(np.random.default_rng(0).standard_normal((M, D)), days)

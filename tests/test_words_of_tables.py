@@ -97,7 +97,7 @@ def test_columns_named_by_the_opposite_of_an_event_need_its_value(name, write):
 @pytest.mark.parametrize("column", ["is_censored", "Alive"])
 def test_in_python_too(column):
     values = pd.Series(np.where(EVENT, *OPPOSITE.get(column, (False, True))), name=column)
-    with pytest.raises(dhsic.InputError, match="The name says the opposite") as error:
+    with pytest.raises(dhsic.InputError, match="The name suggests the opposite") as error:
         features_tested(X, pd.Series(TIME), event=values)
     codes = re.findall(r"pass event=(.*?to_numpy[(][)])", str(error.value))
     usual, other = (eval(code, {"event": values}) for code in codes)
@@ -107,7 +107,7 @@ def test_in_python_too(column):
     np.testing.assert_array_equal(found.p_values, expected)
 
     frame = pd.DataFrame({"time": TIME, column: values})
-    with pytest.raises(dhsic.InputError, match="The name says the opposite") as error:
+    with pytest.raises(dhsic.InputError, match="The name suggests the opposite") as error:
         features_tested(X, frame, event=column)
     named = re.search(r"pass event='(.*?)'", str(error.value))[1]
     event = f"{column}={values[int(np.argmax(EVENT))]}"
@@ -123,7 +123,7 @@ def test_one_of_several_kinds_of_events(write):
     assert "name the value of one: --event NAME=VALUE." in said
     assert f"{EVENT.sum()} events" in output_of("--target", "time", "--event", "status=2")
     said = output_of("--target", "time", "--event", "status=3", code=2)
-    assert "No sample has '3' in 'status', whose values are" in said
+    assert "No sample has the value '3' in 'status'. The values are" in said
     records = np.array([*zip(kinds, TIME, strict=True)], [("status", int), ("time", float)])
     found = features_tested(X, records, event="status=2").p_values
     np.testing.assert_array_equal(found, features_tested(X, TIME, event=EVENT).p_values)

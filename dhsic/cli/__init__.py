@@ -57,7 +57,7 @@ def main(*, verbose: bool, log_json: bool) -> None:
 def _add(does: str, *params: click.Parameter | Sequence[click.Parameter], **about: Any) -> None:
     """Add a command to `main`; `does` is its implementation, a ``module.function`` of `dhsic.cli`.
 
-    `about` are settings of `click.Command`, and an `example`.
+    `about` are arguments of `click.Command`, and an `example` for its help.
     """
     flat = [p for one in params for p in ([one] if isinstance(one, click.Parameter) else one)]
     about["epilog"] = f"\b\nExample:\n  {about.pop('example')}"
@@ -97,7 +97,10 @@ SELECTION = of_sections("Data", "Target", "Method")
 UNGROUPED, MACHINE = of_sections("Data", without=("groups",)), of_sections("Machine")
 #: Options that name the cluster of a detached run.
 ASKED = (
-    with_changes(SCHEDULER, help="Cluster that runs it; default: the cluster it was sent to."),
+    with_changes(
+        SCHEDULER,
+        help="Address of the cluster of the run; default: the cluster to which it was submitted.",
+    ),
     *TLS,
 )
 _shown = partial(Option, show_default=True)
@@ -157,7 +160,7 @@ _add(
     UNGROUPED,
     with_changes(
         *select_options("target"),
-        help="Labels to describe, which are then not a feature of a table.",
+        help="Labels to describe. A column of a table is then not a feature.",
     ),
     select_options("na"),
     JSON,
@@ -178,7 +181,8 @@ _add(
     select_options("intersect_samples"),
     with_changes(
         *select_options("memory"),
-        help="Refuse to start if more memory may be needed; default: 1GB, or more if necessary.",
+        help="Memory limit: refuse to start if more may be needed; default: 1GB, or more if "
+        "necessary.",
     ),
     _shown(
         "--zarr-format", default="3", type=click.Choice(["2", "3"]), help="Zarr format version."
@@ -232,7 +236,7 @@ _add(
         "n_workers",
         type=click.IntRange(1),
         metavar="N",
-        help="Plan for a cluster with this number of workers, which need not exist yet.",
+        help="Plan for a cluster with this number of workers. It need not exist yet.",
         section="Cluster",
     ),
     Option(
@@ -408,8 +412,8 @@ _add(
         "--first",
         type=PATH,
         metavar="FILE",
-        help="File with names of features, one per line: only pairs of one of these with a feature "
-        "of --second (default: all), or with --with, are tested.",
+        help="File with names of features, one per line. Test only pairs of one of these features "
+        "with a feature of --second (default: all), or with --with.",
     ),
     Option("--second", type=PATH, metavar="FILE", help="File with names of the other features."),
     Option(
@@ -439,8 +443,8 @@ _add(
         default=1,
         type=click.Choice(["1", "2", "4"]),
         callback=lambda _, __, chosen: int(chosen),
-        help="Functions of each feature whose products are tested. 2 and 4 also find ring-shaped "
-        "interactions; they take 4 and 16 times as long.",
+        help="Number of functions of each feature; products of these functions are tested. 2 and 4 "
+        "also find ring-shaped interactions, but take 4 and 16 times as long.",
     ),
     _shown(
         "--least",
@@ -460,8 +464,8 @@ _add(
         "--shares",
         "are_shared",
         is_flag=True,
-        help="Instead of a scan, print the share of HSIC due to each feature of --selection "
-        "alone, and due to each pair of them.",
+        help="Instead of a scan, print the share of HSIC due to each feature of --selection alone, "
+        "and due to each pair.",
     ),
     MACHINE,
     SCHEDULER,
@@ -544,13 +548,13 @@ _add(
     Option(
         "--target",
         metavar="NAME",
-        help="Target or class whose p-values are drawn, if RESULT has several.",
+        help="If RESULT has several targets or classes: draw the p-values of this one.",
     ),
     Option(
         "--threshold",
         type=click.FloatRange(0, 1, min_open=True),
         metavar="P",
-        help="p-value at which a line is drawn; default: 5e-8 for variants, else none.",
+        help="Draw a line at this p-value; default: 5e-8 for variants, else none.",
     ),
     Option(
         "--lead",
@@ -568,7 +572,7 @@ _add(
         "--kb",
         type=float,
         metavar="KB",
-        help="Region: distance from the lead on either side that is drawn, in kb; default: 250.",
+        help="Region: draw this distance on either side of the lead, in kb; default: 250.",
     ),
     Option(
         "-o",

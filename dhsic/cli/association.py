@@ -23,7 +23,7 @@ from dhsic.selection.loci import LociRequest, loci_table
 
 @dataclass
 class AssociationTables:
-    """Extra tables that a job requests; `sentences` are labels and messages about them."""
+    """Extra tables that a job requests; `sentences` are pairs of a label and a message."""
 
     job: SelectJob
     data: Labelled
@@ -32,7 +32,7 @@ class AssociationTables:
 
     @classmethod
     def of(cls, job: SelectJob, given: list[Labelled]) -> AssociationTables:
-        """Check the requests of a job for extra tables, and return them, not yet written.
+        """Check the extra tables that a job requests; `write` computes and writes them later.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class AssociationTables:
         return cls(job, given[0], loci)
 
     def write(self, result: xr.Dataset, runtime: AbstractRuntime) -> xr.Dataset:
-        """Write the tables; return the result, with the locus of each variant if requested."""
+        """Write the tables; return the result, with a locus for each variant if requested."""
         if self.loci is not None and self.job.loci is not None:
             result = self.loci.of(result, self.data, runtime)
             write_table(loci_table(result), self.job.loci)
@@ -87,7 +87,7 @@ class AssociationTables:
 
 
 def _covariate_names(job: SelectJob) -> tuple[str, ...]:
-    """Names of the covariates of a job; the name of a file if all of its columns are used."""
+    """Return the names of the covariates of a job, or of the file if all columns are used."""
     names = [*job.covariate]
     for spec in job.covariates:
         path, columns = split_columns(spec)
@@ -96,7 +96,7 @@ def _covariate_names(job: SelectJob) -> tuple[str, ...]:
 
 
 def _check_samples(job: SelectJob, given: Labelled) -> None:
-    """Reject tables that do not support the weights or blocks of the samples."""
+    """Reject extra tables if samples have weights or blocks that these tables do not support."""
     for option, path in (("--effects", job.effects), ("--loci", job.loci)):
         if path is not None and given.sample_weight is not None:
             raise InputError(

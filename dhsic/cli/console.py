@@ -1,4 +1,4 @@
-"""Output and exit of commands: results on stdout, messages on stderr.
+"""Output and exit codes of commands: results go to stdout, messages to stderr.
 
 Names in a store may contain escape sequences that control the terminal, line breaks that forge a
 line of output, and characters that change the direction of text. In messages these are replaced by
@@ -59,7 +59,7 @@ def printable(text: object, keep: str = "") -> str:
     text : object
         Object whose `str` is shown.
     keep : str
-        Characters that are not replaced, such as line breaks in text of several lines.
+        Characters to keep, such as line breaks.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def tell(text: object) -> None:
 
 @contextmanager
 def waiting(path: str) -> Iterator[None]:
-    """Context that prints a message if it lasts long and `path` is a URL, which is being opened."""
+    """Context for opening `path`; print a message if this takes long and `path` is a URL."""
     notice = "is still being opened. dhsic waits up to 90 s for an object store to answer."
     timer = threading.Timer(SLOW, tell, [f"{masked(path)} {notice}"])
     if "://" in path:
@@ -159,7 +159,7 @@ def tell_finding(sentence: str) -> None:
 
 
 def paragraph(label: str, text: str, width: int = LABEL_WIDTH) -> str:
-    """Wrap text to the width of the terminal, to the right of a label in `width` columns."""
+    """Wrap text to the terminal's width, beside a label that occupies `width` columns."""
     text = printable(text)
     indent = " " * width
     unbroken = re.sub(r"(\d) ([kMGT]?B)\b", "\\1\u00a0\\2", text)  # no line break before a unit
@@ -306,7 +306,7 @@ ONCE = ("--labels", "--pheno", "--keep", "--remove", "--extract", "--exclude", "
 
 
 class Command(click.Command):
-    """Click command that prints its errors as messages and ends with an exit code of `CODES`.
+    """Click command that prints errors as messages and exits with a code from `CODES`.
 
     Parameters
     ----------
@@ -385,7 +385,7 @@ def _show_all_options(ctx: click.Context, _: click.Parameter, is_asked: bool) ->
 
 
 def _loaded(module: str) -> ModuleType:
-    """Import and return a module, with garbage collection off, which saves a sixth of the time."""
+    """Import and return a module. Garbage collection is off, which saves a sixth of the time."""
     if module in sys.modules:
         return sys.modules[module]
     gc.disable()
@@ -411,7 +411,7 @@ def _current_word(ctx: click.Context, word: str) -> str:
 
 
 def _refuse_twice(args: list[str]) -> None:
-    """Reject options that were passed twice, so that the first value would be ignored."""
+    """Reject options that were passed twice; Click would ignore the first value."""
     names = [arg.partition("=")[0] for arg in args]
     for name in ONCE:
         if names.count(name) > 1:
@@ -504,7 +504,7 @@ def _message(ctx: click.Context, error: BaseException, code: int) -> str:
 
 
 def _hint(ctx: click.Context) -> str:
-    """Advice on how to continue an interrupted run; empty if there is nothing to say."""
+    """Return advice on how to continue an interrupted run; "" if there is none."""
     from dhsic.storage.paths import is_url
 
     path = ctx.meta.get(CHECKPOINT)

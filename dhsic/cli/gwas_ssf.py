@@ -1,9 +1,9 @@
 """GWAS-SSF 1.0: the GWAS Catalog's format for summary statistics, a table and its metadata.
 
 The first eight columns and their order are fixed, and every row must have a value in each of them.
-So variants are left out if they have no effect, no position on a human chromosome, or alleles with
-letters other than A, C, G and T. Chromosomes are numbers: X is 23, Y is 24, MT is 25, unlike in
-PLINK.
+So variants are omitted if they have no effect, no position on a human chromosome, or alleles with
+letters other than A, C, G and T. Chromosomes are numbers: X is 23, Y is 24 and MT is 25. (In PLINK,
+MT is 26.)
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Study:
 
 
 def is_ssf(path: str) -> bool:
-    """Whether the suffix of a path is one of GWAS-SSF, see `SUFFIXES`."""
+    """Whether a path has a suffix of GWAS-SSF, see `SUFFIXES`."""
     return path.lower().endswith(SUFFIXES)
 
 
@@ -79,7 +79,7 @@ def check_ssf(source: AbstractSource, path: str, *, force: bool) -> None:
     lacking = {CONTIG, POSITION, REF, ALT} - {*described(source)}
     if lacking:
         raise InputError(
-            "GWAS-SSF needs the chromosome, position and alleles of each feature, and the data "
+            "GWAS-SSF needs the chromosome, position and alleles of each feature, but the data "
             f"have no {', '.join(sorted(lacking))}. {advice}"
         )
     placed = chromosome_codes(source)
@@ -88,7 +88,7 @@ def check_ssf(source: AbstractSource, path: str, *, force: bool) -> None:
     others = [n for n in names if n in NOT_HUMAN or (n.isdecimal() and int(n) > AUTOSOMES)]
     if others or not {*names} & {*NUMBERS}:
         raise InputError(
-            "GWAS-SSF has the human chromosomes 1 to 22, X, Y and MT, and the data have "
+            "GWAS-SSF supports the human chromosomes 1 to 22, X, Y and MT, but the data have "
             f"{abbreviate(others or names)}. {advice}"
         )
     if as_path(path + META).exists() and not force:
@@ -120,7 +120,10 @@ def write_ssf(
 
 
 def _table(result: xr.Dataset, estimates: Float, *, is_ref_known: bool) -> pd.DataFrame:
-    """Table of all variants, with p-values and their logarithms; required values may be missing."""
+    """Return the table of all variants, with p-values and their logarithms.
+
+    Required values may still be missing; see `_lacking`.
+    """
     contigs = pd.Series(result[CONTIG].to_numpy().astype(str))
     names = chromosome_names(contigs.unique())
     n, beta, error, p, minus_log10_p = estimates.T
@@ -154,7 +157,7 @@ def _alleles(values: Array) -> pd.Series[str]:
 
 
 def _lacking(table: pd.DataFrame) -> dict[str, Mask]:
-    """Masks (d,) of variants that lack a required value, by reason; each is in at most one mask."""
+    """Return masks (d,) of the variants without a required value, by reason; masks are disjoint."""
     both = [table[name].str.fullmatch(LETTERS) for name in ("effect_allele", "other_allele")]
     masks = {
         "on no chromosome from 1 to 22, X, Y or MT": table["chromosome"].isna(),
@@ -171,28 +174,27 @@ def _lacking(table: pd.DataFrame) -> dict[str, Mask]:
 
 
 def _left_out(masks: Mapping[str, Mask]) -> list[str]:
-    """List of one sentence about the variants that are not in the table; empty if all are."""
+    """Return a list of one sentence about the omitted variants; empty if none was omitted."""
     n = {reason: int(mask.sum()) for reason, mask in masks.items() if mask.any()}
     if not n:
         return []
     each = ", ".join(f"{count:,} {reason}" for reason, count in n.items())
     return [
-        f"Left out, because GWAS-SSF requires these values: {sum(n.values()):,} variants ({each})"
+        f"Omitted, because GWAS-SSF requires these values: {sum(n.values()):,} variants ({each})"
     ]
 
 
 def _notes(path: str, result: xr.Dataset, *, is_log: bool, is_ref_known: bool) -> list[str]:
-    """Sentences about missing columns, the form of p-values, and what the user must fill in."""
+    """Return sentences on missing columns, the form of p-values, and fields to fill in."""
     notes = []
     if is_log:
         notes.append(
-            "Some p-values are smaller than a computer number, so the table has the column "
+            "Some p-values are too small for floating-point numbers, so the table has the column "
             "neg_log_10_p_value instead of p_value"
         )
     if not is_ref_known:
         notes.append(
-            f"ref_allele is {MISSING}, because a .bim file does not say which of the two alleles "
-            "the reference genome has"
+            f"ref_allele is {MISSING}, because a .bim file does not specify the reference allele"
         )
     if "allele_frequency" not in result:
         notes.append(
@@ -207,7 +209,7 @@ def _notes(path: str, result: xr.Dataset, *, is_log: bool, is_ref_known: bool) -
 
 
 def _write_meta(path: str, result: xr.Dataset, study: Study, *, is_sorted: bool) -> None:
-    """Write the metadata file as YAML, with values in JSON, which YAML includes."""
+    """Write the metadata file as YAML; values are written in JSON, which is valid YAML."""
     sample: dict[str, Any] = {
         "sample_ancestry_category": [NOT_REPORTED],
         "sample_size": study.n_samples,

@@ -1,4 +1,4 @@
-"""`dhsic inspect`: contents and layout of a store, and the memory of a selection.
+"""`dhsic inspect`: contents and layout of a store, and the memory that a selection needs.
 
 The command also reports the cost of reading with this layout, and recommends better chunks.
 """
@@ -145,13 +145,13 @@ def inspect(*, path: str | list[str], as_json: bool, **opening: Any) -> None:
 
 
 def _block_names(source: AbstractSource) -> tuple[str, ...]:
-    """Names of the matrices that a source joins; () if it does not join several matrices."""
+    """Return the names of the matrices that a source joins; () for a single matrix."""
     whole = whole_of(source)
     return whole.block_names if isinstance(whole, JoinedSource) else ()
 
 
 def _files(source: AbstractSource) -> list[dict[str, Any]]:
-    """Name and size of each file that a source joins; [] if it does not join several files."""
+    """Return name and size of each file that a source joins; [] for a single file."""
     return [
         {
             "file": part.name,
@@ -163,7 +163,7 @@ def _files(source: AbstractSource) -> list[dict[str, Any]]:
 
 
 def _values(source: AbstractSource, rows: Index | None) -> str:
-    """Kind of the values that `select` would detect, or the reason why it would reject them."""
+    """Return the kind of values that `select` would detect, or the reason why it rejects them."""
     reads_all = source.n_features * source.n_samples <= LOOKED_AT
     with Threads() as runtime:
         try:
@@ -238,7 +238,7 @@ def _targets_of_part(part: Part) -> Iterator[tuple[str, str]]:
 
 
 def _of_target(job: SelectJob, source: AbstractSource, name: str) -> str:
-    """Summary of a target that is not among the listed variables.
+    """Summarise a target that is not among the listed variables.
 
     Raises
     ------
@@ -259,7 +259,7 @@ def _of_cells(path: str, store: AbstractAnnData) -> Iterator[tuple[str, str]]:
 
 
 def _extent(values: Array) -> str:
-    """Dimensions and ranges of coordinates (m, t), and the number of samples without any."""
+    """Describe coordinates (m, t): their dimensions and ranges, and the samples without any."""
     missing = np.isnan(values).any(axis=1)
     present = values[~missing]
     if not len(present):
@@ -271,7 +271,7 @@ def _extent(values: Array) -> str:
 
 
 def _columns(frame: AbstractFrame) -> Iterator[tuple[str, str]]:
-    """Yield columns about the samples with a summary, or the reason why they cannot be read."""
+    """Yield the columns of a frame of samples, each with a summary or why it cannot be read."""
     for name in frame.columns:
         try:
             yield name, _column(frame, name)
@@ -349,7 +349,7 @@ class Layout:
     amplification: float
 
     def facts(self, source: AbstractSource, values: str) -> Iterator[tuple[str, str]]:
-        """Yield facts about the array and its values: a label and a text each."""
+        """Yield facts about the array and its values, as pairs of a label and a text."""
         yield (
             "array",
             f"{self.array}: {self._sized(self.shape)}, {self.dtype}, Zarr {self.zarr_format}",
@@ -362,7 +362,7 @@ class Layout:
         yield "codecs", f"{', '.join(self.codecs) or 'none'}; {check}"
 
     def costs(self) -> Iterator[tuple[str, str]]:
-        """Yield facts about the cost of reading: a label and a text each."""
+        """Yield facts about the cost of reading, as pairs of a label and a text."""
         shards = "" if self.shards is None else f", in shards of {self._sized(self.shards)}"
         yield "chunks", f"{self._sized(self.chunks)}{shards}"
         reading = (
@@ -424,7 +424,7 @@ def _codec_name(name: str, config: Mapping[str, Any]) -> str:
 
 
 def better_chunks(source: AbstractSource, layout: Layout) -> dict[str, int]:
-    """Recommended numbers of features and samples per chunk.
+    """Recommend numbers of features and samples per chunk.
 
     Chunks have 4 to 16 raw MiB, and all samples are in one chunk.
     """
@@ -434,7 +434,7 @@ def better_chunks(source: AbstractSource, layout: Layout) -> dict[str, int]:
 
 
 def advice(source: AbstractSource, layout: Layout) -> list[str]:
-    """Sentences of advice on the layout, with the exact fix; empty if it cannot be improved."""
+    """Return advice on the layout, with the command that fixes it; empty if none is needed."""
     best = better_chunks(source, layout)
     out = _about_chunks(source, layout, best)
     if out:
@@ -454,8 +454,8 @@ def _about_chunks(source: AbstractSource, layout: Layout, best: dict[str, int]) 
     recommended_bytes = prod((*best.values(), *layout.shape[2:])) * np.dtype(layout.dtype).itemsize
     if layout.sample_chunks > 1 and best["samples"] == source.n_samples:
         out.append(
-            f"Samples are split over {layout.sample_chunks} chunks, so each block of features "
-            f"needs {layout.sample_chunks} chunks."
+            f"Samples are split over {layout.sample_chunks} chunks, so {layout.sample_chunks} "
+            "chunks must be read for each block of features."
         )
     if unit < SMALL_CHUNK <= recommended_bytes:
         count = ceil(source.n_features / layout.chunks[features]) * layout.sample_chunks

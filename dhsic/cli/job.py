@@ -1,4 +1,4 @@
-"""SelectJob: the options of `dhsic select` as plain values, which are stored for `resume`."""
+"""The options of `dhsic select` as plain values, which a checkpoint stores for `resume`."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ OF_METHODS = frozenset(parameters_of("bahsic")) - {*OF_RUNS}
 class SelectJob:
     """Options of ``dhsic select``, see `dhsic.cli.options`.
 
-    Local paths are absolute, so that a job resumes from any folder. `parameters` holds the options
-    of `OF_METHODS` that were passed, by their names in Python; `data` and `typed` are the path and
-    the command as typed, without secrets, for display. If `tests` is set, the first `n_features`
-    are shown, and features of small q are selected.
+    Local paths are absolute, so that a job resumes from any folder. `parameters` are the options of
+    `OF_METHODS` that the user passed, by their names in Python. `data` and `typed` are the path and
+    the command as typed, without secrets, for display. If `tests` is set, the job tests features:
+    those with small q-values are selected, and the best `n_features` are printed.
 
     Data
     ----
@@ -426,7 +426,7 @@ class SelectJob:
 
     @property
     def label_columns(self) -> tuple[str, ...]:
-        """Names of the targets; for censored times also of the columns of --event and --entry."""
+        """Names of the targets and, for censored times, of the columns of --event and --entry."""
         event = None if self.event is None else event_column(self.event)
         return (*self.target, *(name for name in (event, self.entry) if name is not None))
 
@@ -446,7 +446,7 @@ class SelectJob:
 
     @property
     def has_weight_table(self) -> bool:
-        """Whether ``--weights`` is a table of its own, rather than the name of a column."""
+        """Whether ``--weights`` is the path of a table, rather than the name of a column."""
         return self.weights is not None and _is_table(self.weights)
 
     @property
@@ -517,7 +517,7 @@ class SelectJob:
         return out
 
     def check(self) -> SelectJob:
-        """Return the job, or reject it if its options cannot succeed together."""
+        """Reject options that contradict each other; return the job unchanged."""
         selector = self.selector()
         selector.check()
         if (
@@ -541,12 +541,13 @@ class SelectJob:
         )
         refuse(
             self.target and is_self,
-            "--label-kernel self uses the data as labels, and --target names other labels; pass "
+            "--label-kernel self uses the data as labels, but --target names other labels; pass "
             "only one of them.",
         )
         refuse(
             self.per_target and (is_self or len({*self.target}) < len(self.target)),
-            "--per-target selects for each --target separately; pass one or more, each once.",
+            "--per-target selects for each --target separately. Pass one or more targets, each "
+            "once.",
         )
         refuse(
             self.per_class and (is_self or len(self.target) != 1 or self.per_target),
@@ -555,18 +556,18 @@ class SelectJob:
         )
         refuse(
             self.event is not None and (len(self.target) != 1 or self.per_target or self.per_class),
-            "--event tells which times of one --target are censored; pass exactly one --target, "
+            "--event states which times of a --target are censored. Pass exactly one --target, "
             "without --per-target and --per-class.",
         )
         refuse(
             self.entry is not None and self.event is None,
-            "--entry belongs to times to an event; pass --event, the column that tells whether the "
-            "event was observed.",
+            "--entry applies only to times to an event. Also pass --event, the column that states "
+            "whether the event was observed.",
         )
         refuse(
             self.levels and self.event is not None,
-            "--order lists levels of an ordinal target, and --event belongs to times; pass only "
-            "one of them.",
+            "--order lists levels of an ordinal target, and --event applies to times to an event; "
+            "pass only one of them.",
         )
         for name in SEVERAL:
             refuse(
@@ -589,12 +590,12 @@ class SelectJob:
         self._check_covariates()
         refuse(
             by_name and self.by_position,
-            "--sample-column matches rows by name, and --by-position matches them by order; pass "
+            "--sample-column matches rows by name, but --by-position matches them by order; pass "
             "only one of them.",
         )
         refuse(
             self.transpose and self.sample_dim is not None,
-            "--transpose means --sample-dim 1 of a table; pass only one of them.",
+            "--transpose is the same as --sample-dim 1 of a table; pass only one of them.",
         )
         refuse(
             self.groups is not None and not selector.takes_groups,
@@ -625,7 +626,7 @@ class SelectJob:
         return self
 
     def _check_covariates(self) -> None:
-        """Reject a column name that was passed to --covariates, which takes a table."""
+        """Reject a column name passed to --covariates, which needs the path of a table."""
         for table in (split_columns(spec)[0] for spec in self.covariates):
             name = PurePath(table).name
             if "://" not in table and "." not in name and not Path(table).exists():

@@ -121,9 +121,9 @@ def refuse_coded(job: SelectJob, columns: Columns) -> None:
 
 
 def _zeros(name: str, values: Array) -> int:
-    """Number of zeros that mean missing, as in PLINK's phenotype and sex columns; else 0.
+    """Count zeros that mean missing, as in PLINK's phenotype and sex columns; 0 for others.
 
-    The column must have the name of such a column, and other values of only 1 and 2, or only 2.
+    Only a column with the name of such a column is counted, if its other values are 1 and 2, or 2.
     """
     if values.dtype.kind not in "iuf" or not OF_PLINK.fullmatch(plain(name)):
         return 0
@@ -132,7 +132,7 @@ def _zeros(name: str, values: Array) -> int:
 
 
 def _na(name: str, code: float) -> str:
-    """Option that declares `code` as missing in the column `name`.
+    """Return the option that declares `code` as missing in the column `name`.
 
     >>> _na("blood pressure", -9)
     "--na 'blood pressure=-9'"
@@ -141,7 +141,7 @@ def _na(name: str, code: float) -> str:
 
 
 def warn_of_label_slips(data: Labelled, labels: Columns) -> None:
-    """Warn of labels that are extremely far from all others, probably typing errors."""
+    """Warn of labels that are probably typing errors: they lie extremely far from all others."""
     names = data.source.sample_names()
     ours = None if names is None else data.filtered.samples_of(names)
     for name, values in labels:
@@ -161,8 +161,8 @@ def refuse_text(
 ) -> None:
     """Reject labels and covariates that are mostly numbers but contain some text.
 
-    `places` returns, for the name of a column, a function from a sample's index to its place in a
-    file, for messages.
+    Called with the name of a column, `places` returns a function that maps the index of a sample to
+    its place in a file, for messages.
     """
     for name, column in covariates:
         if column.dtype.kind == "O":
@@ -182,7 +182,7 @@ def _refuse_mixed(job: SelectJob, name: str, values: Array, place: Callable[[int
         return
     column = WrittenColumn(f"labels {name!r}", name, job.labels or job.data_name)
     raise InputError(
-        f"{odd.n_present - odd.n_odd:,} labels of {name!r} are numbers, and {odd.n_odd:,} are not: "
+        f"{odd.n_present - odd.n_odd:,} labels of {name!r} are numbers, but {odd.n_odd:,} are not: "
         f"{odd.listed}. {_remedy_for(odd, column)} pass --label-kernel multiclass."
     )
 
@@ -190,7 +190,7 @@ def _refuse_mixed(job: SelectJob, name: str, values: Array, place: Callable[[int
 def _remedy_for(odd: OddFields, column: WrittenColumn) -> str:
     """Return advice on text among the numbers of a column.
 
-    Its last sentence is incomplete: the caller says what to do if the labels are classes.
+    The text ends with "if labels are classes,", and the caller completes this sentence.
     """
     markers = odd.limits or odd.markers
     na = " ".join(f"--na {shlex.quote(f'{column.name}={text}')}" for text in markers)
@@ -203,21 +203,22 @@ def _remedy_for(odd: OddFields, column: WrittenColumn) -> str:
         )
     if begin_with_numbers(odd.places):
         return (
-            "The others have no unit or mark. Write all of them in one unit, as numbers without "
-            "it. If labels are classes,"
+            "The other labels have no unit or mark. Write all labels as numbers in the same unit, "
+            "without its name. If labels are classes,"
         )
     remedy = f"If these are missing, pass {na} --drop-missing; else correct" if na else "Correct"
     return f"{remedy} them; or, if labels are classes,"
 
 
 def refuse_marked(job: SelectJob, name: str, texts: Array) -> None:
-    """Reject text labels (m,) that are numbers with a unit, or if the kernel needs numbers."""
+    """Reject text labels (m,) if they are numbers with a unit, or if the kernel needs numbers."""
     kernel, distinct = job.labels_as, {*texts.tolist()} - {""}
     if kernel == ORDINAL and len(distinct) > 2:
         raise InputError(
-            f"Labels of {name!r} are text ({abbreviate(map(repr, sorted(distinct)))}), whose order "
-            "is unknown. List all levels from the lowest to the highest; this is the alphabetical "
-            f"order: --order {shlex.quote(','.join(sorted(distinct)[:MOST_CLASSES]))}"
+            f"Labels of {name!r} are text ({abbreviate(map(repr, sorted(distinct)))}), and their "
+            "order is unknown. List all levels from the lowest to the highest. For example, the "
+            "alphabetical order is --order "
+            f"{shlex.quote(','.join(sorted(distinct)[:MOST_CLASSES]))}"
         )
     takes_numbers = kernel in (*REAL_KERNELS, MIXED)
     if kernel not in CLASS_KERNELS:
@@ -257,7 +258,7 @@ def _refuse_commas(job: SelectJob, name: str, texts: Array) -> None:
 
 
 def about_single_values(job: SelectJob, columns: Columns) -> str:
-    """Return advice if all present values of a column are the same, such as 1; else ""."""
+    """Return advice on a column with one value, such as 1, and empty fields; else ""."""
     for name, values in columns:
         gone = is_missing(values)
         if gone.any() and len({*map(str, values[~gone].tolist())}) == 1:
@@ -270,7 +271,7 @@ def about_single_values(job: SelectJob, columns: Columns) -> str:
 
 
 def refuse_names(name: str, values: Array, label_kernel: str) -> None:
-    """Reject labels that are sample names, because (nearly) every sample has its own class."""
+    """Reject labels that are sample names: (nearly) every sample has a class of its own."""
     is_class = label_kernel != "auto" or auto_kernel(values) in CLASS_KERNELS
     column = values.astype(str) if values.dtype.kind == "O" else values
     n = len(np.unique(column))

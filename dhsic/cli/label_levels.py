@@ -17,10 +17,10 @@ from dhsic.validation import is_numeral
 
 
 def levels_by_target(order: Sequence[str], targets: Sequence[str]) -> dict[str, list[str]]:
-    """Names of the levels of each target that has an order, from the lowest to the highest.
+    """Parse the values of ``--order``: the levels of each target, from the lowest to the highest.
 
-    Each text of `order` is ``low,medium,high``, or ``NAME=low,medium,high``, which is needed if
-    there are several targets.
+    Each text in `order` is ``low,medium,high``. If there are several targets, it must be
+    ``NAME=low,medium,high``.
 
     >>> levels_by_target(["low,high"], ["grade"]), levels_by_target(["b=1,2"], ["a", "b"])
     ({'grade': ['low', 'high']}, {'b': ['1', '2']})
@@ -76,5 +76,5 @@ def in_order(name: str, values: Array, levels: Mapping[str, list[str]]) -> Array
 
 
 def _key(text: str) -> float | str:
-    """Key by which levels are compared: a number if the text is one, so that "1" equals "1.0"."""
+    """Return the key for comparing levels: a number if possible, so that "1" equals "1.0"."""
     return float(text) if is_numeral(text) else text

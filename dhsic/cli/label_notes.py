@@ -1,4 +1,4 @@
-"""Sentences about labels for the terminal: possible mistakes."""
+"""Notes on possible mistakes in labels, for the terminal."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def notes_on(y: Array | None, target: Sequence[str]) -> Iterator[str]:
         na = " ".join(f"--na {shlex.quote(f'{name}=0')}" for name in target)
         yield (
             "labels are 0, 1 and 2, and all three are used as values; if 0 means missing, as in "
-            f"PLINK files, pass {na} --drop-missing; if some were coded 0 and 1 and others 1 and "
-            "2, code all in one way"
+            f"PLINK files, pass {na} --drop-missing; if some samples are coded 0 and 1, and others "
+            "1 and 2, use one coding for all"
         )
 
 
 def single_samples(y: Array | None, target: Sequence[str]) -> Iterator[str]:
-    """Yield a note on classes that have a single sample; they are often mistakes in labels.
+    """Yield a note on classes with a single sample, which are often mistakes in labels.
 
-    `target` are the names of the labels; `y` (m,) are the labels of the first.
+    `target` are the names of all targets; `y` (m,) are the labels of the first target.
     """
     if y is None or is_censored(y) or y.ndim > 1 or auto_kernel(y) not in CLASS_KERNELS:
         return
@@ -64,7 +64,7 @@ def _na(target: Sequence[str], name: str) -> str:
 
 
 def small_classes(y: Array | None) -> Iterator[str]:
-    """Yield a note on classes of fewer than `FEW` samples, for a selection per class."""
+    """Yield a note on classes with fewer than `FEW` samples, for a selection per class."""
     if y is None or y.ndim > 1:
         return
     names, counts = np.unique(y.astype(str) if y.dtype.kind == "O" else y, return_counts=True)

@@ -1,4 +1,4 @@
-"""Checks for values of labels and covariates that may be misread, with errors or notes."""
+"""Checks of labels and covariates for values that may be misread, with errors or notes."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def check_values(job: SelectJob, name: str, values: Array, column: Array, path: 
 def _missing_words(
     job: SelectJob, name: str, values: Array, column: Array, called: str, group: str
 ) -> str:
-    """Return a note on text such as NONE that is read as missing, but may be a name; "" if none.
+    """Return a note on text such as NONE that is read as missing, but may be a name; else "".
 
-    `values` and `column` (m,) are those of `check_values`; `called` describes the column, and
-    `group` is what a name would denote.
+    For `values` and `column` (m,), see `check_values`. `called` describes the column. `group` is
+    "class" or "group", the kind of its names.
     """
     if values.dtype.kind not in "OUST":
         return ""
@@ -107,7 +107,7 @@ def _check_measured(job: SelectJob, name: str, written: WrittenColumn, column: A
 
 
 def _refuse_merged(written: WrittenColumn, column: Array) -> None:
-    """Refuse names (m,) that only the first row of each group has, as merged cells give them."""
+    """Refuse names (m,) that stand only in the first row of each group, as in merged cells."""
     there = np.flatnonzero(~is_missing(column))
     names = column[there]
     are_blocks = bool((names[1:] != names[:-1]).all()) and FEWEST_ROWS * there.size <= column.size

@@ -83,8 +83,8 @@ def open_with_labels(
 ) -> Labelled:
     """Open the data of a job, with labels and covariates.
 
-    Samples that lack a label or covariate are excluded. If the same data are already open with
-    other labels, `before` is these data. `categories` is an option of `dhsic.open_source`.
+    With --drop-missing, samples without a label or covariate are excluded. `before` may be the same
+    data, opened before with other labels. `categories` is an option of `dhsic.open_source`.
     """
     table = None if job.labels is None else read_table(job.labels, remedies=REMEDIES)
     job = _with_stored_order(job)
@@ -112,7 +112,7 @@ def open_with_labels(
 
 
 def _with_stored_order(job: SelectJob) -> SelectJob:
-    """Return the job with --order set for targets that their file stores as ordered categories."""
+    """Return the job with --order set for targets stored as ordered categories."""
     order = list(job.order)
     for name in job.target:
         if name in job.levels:
@@ -158,10 +158,10 @@ def _stored(job: SelectJob, name: str, source: AbstractSource | None = None) -> 
 
 
 def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
-    """Read the columns of labels, covariates, blocks and weights; also notes, and counts of rows.
+    """Read the columns of labels, covariates, blocks and weights.
 
-    Columns (m,) have one row per sample of `data` (which has no labels yet) that passes the
-    filters. All but those of blocks are converted to numbers or text.
+    Columns (m,) have one row for each sample of `data` that passes the filters. Except for blocks,
+    they are converted to numbers or text. The result also contains notes and counts of rows.
     """
     named = job.weight_column
     names = (*job.label_columns, *job.covariate, *job.block_columns, *named)
@@ -244,7 +244,7 @@ def _warn_of_events(
 ) -> None:
     """Warn of labels that look like times to an event if --event was not passed.
 
-    The rows of `table` are in the first of the `orders`; see `warn_of_events`.
+    The first of the `orders` matches the rows of `table` to samples; see `warn_of_events`.
     """
     if job.event is not None:
         return
@@ -258,7 +258,7 @@ def _warn_of_events(
 
 
 def _taken(table: Table, order: RowOrder, name: str) -> Array:
-    """Column of a table in the order of the samples, (m,)."""
+    """Return a column of a table in the order of the samples, (m,)."""
     return order.take(table.column(name))
 
 
@@ -267,7 +267,7 @@ def _weights(
 ) -> tuple[Columns, list[RowOrder], list[str]]:
     """Read the weights of the samples, from `columns` or from the table of --weights.
 
-    Returns the weights; the row order of their table, if there is one; and notes.
+    Return the weights, the row order of their table (if they are in one), and notes.
     """
     if job.weights is None or not job.has_weight_table:
         weights = [(name, one) for name in job.weight_column for one in columns[name]]
@@ -290,7 +290,7 @@ def _weights(
 def _stored_columns(
     job: SelectJob, table: Table | None, values_by_name: Mapping[str, Array]
 ) -> list[tuple[str, Array, str]]:
-    """List the columns of labels and covariates: name, values as stored, and path of each."""
+    """Return name, stored values and path of each column of labels and covariates."""
 
     def path_of(name: str) -> str:
         is_here = table is not None and name.removeprefix("#") in table.columns
@@ -329,7 +329,7 @@ def _lines(table: Table, order: RowOrder) -> Callable[[int], str]:
 def _places(data: Labelled) -> Callable[[int], str]:
     """Return a function that maps the index of a sample to its name, for messages.
 
-    The index counts the samples that pass the filters.
+    The index refers to the samples that pass the filters.
     """
     names = data.source.sample_names()
     called = data.filtered.samples_of(np.arange(data.source.n_samples) if names is None else names)
@@ -337,9 +337,9 @@ def _places(data: Labelled) -> Callable[[int], str]:
 
 
 def _refuse_second(name: str, path: str, owners: dict[str, str]) -> None:
-    """Reject the covariate `name` of the table at `path` if another table has one of this name.
+    """Reject a covariate of the table at `path` if another table has one with the same `name`.
 
-    `owners` maps names of covariates to their tables; this covariate is added.
+    `owners` maps names of covariates to their tables; the covariate is added to it.
     """
     bare = name.removeprefix("#")
     if bare in owners:
@@ -364,8 +364,8 @@ def _check_said(job: SelectJob, tables: list[Table]) -> None:
             f"{table.what} has {abbreviate(map(repr, table.columns))}" for table in tables
         )
         raise InputError(
-            f"--sample-column {key}: no table has this column: {listed}. Pass the column with the "
-            "sample names, of at least one table."
+            f"--sample-column {key}: no table has this column: {listed}. Pass a column that "
+            "contains the sample names in at least one table."
         )
 
 
@@ -384,15 +384,15 @@ def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]
         order = replace(order, n_elsewhere=n)
         if n:
             warn(
-                f"{n:,} of {m:,} rows of {table.what} have names of samples at other positions in "
-                "the data. They were matched by position because of --by-position. If the names "
-                "are correct, this is wrong, and so is the ranking: leave out --by-position.",
+                f"{n:,} of {m:,} rows of {table.what} have the names of samples at other positions "
+                "in the data. They were matched by position because of --by-position. If the names "
+                "are correct, the match and the ranking are wrong: leave out --by-position.",
             )
         elif is_table(job.path) and data.source.n_features == m:
             turned = "leave out --transpose" if job.transpose else "pass --transpose"
             warn(
-                f"{job.data_name} has as many samples as features ({m:,}), so labels matched by "
-                "position fit its rows and its columns. Features are "
+                f"{job.data_name} has equal numbers of samples and features ({m:,}), so labels "
+                "matched by position fit both its rows and its columns. Features are "
                 f"{_first_features(data.source)}; if these are samples, {turned}."
             )
     else:
@@ -426,9 +426,10 @@ def _first_features(source: AbstractSource) -> str:
 
 
 def _refuse_turned(job: SelectJob, data: Labelled, table: Table, error: InputError) -> None:
-    """Raise an error with advice if a column of the table of labels contains names of features.
+    """Raise an error if the data are probably transposed: the labels are named like features.
 
-    Then the data are probably transposed. `error` is the cause of the new error.
+    More precisely, a column of the table of labels contains feature names. `error` is the cause of
+    the new error.
     """
     features = data.source.feature_names() if is_table(job.path) else None
     feature_names = set() if features is None else set(map(str, features))
@@ -449,7 +450,7 @@ def _table_notes(table: Table, order: RowOrder) -> list[str]:
 
 
 def _but_names(table: Table, order: RowOrder) -> list[str]:
-    """Names of the columns of a table that do not contain sample names."""
+    """Return the columns of a table that do not contain sample names; InputError if all do."""
     key = table.columns[order.key[0]] if len(order.key) == 1 else None
     names = [
         name
@@ -497,7 +498,7 @@ def _checked(values: Array, name: str, m: int) -> Array:
 
 
 def _named(data: Labelled, rows: Index) -> str:
-    """Return the end of a sentence: the names of the samples at positions `rows`, if they exist."""
+    """Return the end of a sentence: the names of the samples `rows`, or "." without names."""
     names = data.source.sample_names()
     if names is None:
         return "."
@@ -515,9 +516,9 @@ def _add_labels(
     notes: list[str],
     n_rows: Mapping[str, int],
 ) -> Labelled:
-    """Add labels, covariates, blocks and weights to the data; exclude samples that lack a value.
+    """Add labels, covariates, blocks and weights to the data; exclude samples without a value.
 
-    Columns have one row per sample that passes the filters; sentences are added to `notes`.
+    Columns have one row per sample that passes the filters. Sentences are appended to `notes`.
     """
     without_order = [label for label in labels if label[0] not in job.levels]
     refuse_coded(job, (*without_order, *covariates))
@@ -589,7 +590,7 @@ def _add_labels(
 
 
 def _environment(job: SelectJob, covariates: Mapping[str, Array]) -> Environment | None:
-    """Return the covariates that --with names; None without --with."""
+    """Return the covariates named by --with; None without this option."""
     for name in job.environment:
         if name not in covariates:
             raise InputError(
@@ -615,10 +616,10 @@ def _blocks(job: SelectJob, columns: Mapping[str, Array]) -> Blocks | None:
 def _weighted(
     job: SelectJob, weights: Columns, keep: Index, notes: list[str]
 ) -> tuple[Index, Array | None]:
-    """Exclude samples with weight 0; return the remaining positions, and their weights.
+    """Exclude samples with weight 0; return the indices of the others, and their weights.
 
-    `keep` are positions of the samples before. The weights are None if all are equal. Sentences are
-    added to `notes`.
+    `keep` are the indices of all samples in use. The weights are None if all are equal. Sentences
+    are appended to `notes`.
     """
     for name, values in weights:
         path = split_columns(job.weights)[0] if job.weights and job.has_weight_table else job.labels

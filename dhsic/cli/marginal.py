@@ -1,4 +1,4 @@
-"""`dhsic pairs --marginal`: features that act together with any of the others."""
+"""`dhsic pairs --marginal`: test whether a feature interacts with any other feature."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dhsic.storage.format import plain
 
 
 def refuse_beside_marginal(others: Mapping[str, Any]) -> None:
-    """Reject options that do not apply to `--marginal`; `others` maps names to values."""
+    """Reject options that do not apply to `--marginal`; `others` maps their names to values."""
     if names := [name for name, value in others.items() if value]:
         raise InputError(
             f"--marginal tests each feature by its products with all others, without "
@@ -100,7 +100,7 @@ class MarginalCommand:
 
 
 def _sentences(result: xr.Dataset, took: float) -> Iterator[tuple[str, str]]:
-    """Yield labels and sentences about a result; the test took `took` seconds."""
+    """Yield pairs of a label and a sentence about a result; the test took `took` seconds."""
     about = result.attrs
     n = int((result["q_value"] <= about["alpha"]).sum())
     sentence = (
@@ -110,9 +110,9 @@ def _sentences(result: xr.Dataset, took: float) -> Iterator[tuple[str, str]]:
     )
     yield "marginal", sentence
     sentence = (
-        "To be found with a probability of 0.8 (family-wise level "
-        f"{about['alpha']:g}), the interactions of a feature must explain about "
-        f"{about['detectable_share']:.2g} of the labels' remaining variance together."
+        f"To be found with a probability of 0.8 (family-wise level {about['alpha']:g}), the "
+        f"interactions of a feature must explain about {about['detectable_share']:.2g} of the "
+        "labels' remaining variance together."
     )
     yield "power", sentence
     if n_untested := about["n_untested"]:

@@ -84,7 +84,10 @@ BESIDES = {
 
 
 class Option(click.Option):
-    """Click option with a section of the help; the help text lists the choices if they are many."""
+    """Click option that belongs to a section of the help.
+
+    If there are many choices, the help text lists them.
+    """
 
     def __init__(self, *words: str, section: str = "Options", **about: Any) -> None:
         choices = getattr(about.get("type"), "choices", ())
@@ -102,7 +105,7 @@ class Option(click.Option):
 
 
 class TableNames(click.Choice[str]):
-    """Choice of names: those listed in the help, and all that a table contains at run time.
+    """Choice of names from a table that is imported at run time; the help lists only some.
 
     Parameters
     ----------
@@ -116,7 +119,7 @@ class TableNames(click.Choice[str]):
         self._table = module, table
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Accept names that the table has; reject others with the usual error."""
+        """Accept names in the table; reject others with Click's usual error."""
         module, table = self._table
         if value not in self.choices and value in getattr(import_module(module), table):
             return value
@@ -216,7 +219,7 @@ def one_or_more(_: click.Context, __: click.Parameter, paths: tuple[str, ...]) -
 def _read(value: Any, names: tuple[str, ...], what: str, convert: Callable[[str], Any]) -> Any:
     """Convert text by `convert`; other values, and text in `names`, are returned unchanged.
 
-    If `convert` fails, the error message says that the value is `what`.
+    If `convert` fails, the error message says that the value must be `what`.
     """
     if not isinstance(value, str) or value in names:
         return value
@@ -250,7 +253,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Declared:
-    """Parameter that a class declares by a field and describes in the docstring of the class."""
+    """A parameter: its field in a class, and its description in the docstring of the class."""
 
     name: str
     default: Any
@@ -281,7 +284,7 @@ class Declared:
         return Option(*words, self.name, **settings | about)
 
     def of_method(self) -> Option:
-        """Create the option of a method's parameter, with the default None (not passed)."""
+        """Create the option for a parameter of a method; the default None means "not passed"."""
         sentence = re.split(r"(?<=\.)\s(?=[A-Z])", self.text.replace("`", ""))[0]
         sentence = " ".join(filter(None, (sentence, BESIDES.get(self.name))))
         shown = SHOWN.get(self.name, str(self.default))
@@ -289,7 +292,7 @@ class Declared:
 
 
 def spelled(name: str) -> str:
-    """Option on the command line for a parameter in Python.
+    """Return the command-line option for a Python parameter.
 
     >>> spelled("label_kernel"), spelled("random_state")
     ('--label-kernel', '--seed')
@@ -300,7 +303,7 @@ def spelled(name: str) -> str:
 def declared(*classes: tuple[str, str]) -> Iterator[Declared]:
     """Yield the parameters that the docstring of the first class describes.
 
-    Each class is a tuple of its file and name. Defaults are read from the fields of all classes.
+    A class is a tuple of its file and its name. Defaults are read from the fields of all classes.
     """
     nodes = []
     for file, name in classes:
@@ -360,7 +363,7 @@ def of_sections(*sections: str, without: Sequence[str] = ()) -> list[Option]:
 def _configured(key: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
     """Return a callback that sets ``distributed.comm.tls.{key}`` to the value of an option.
 
-    The setting of Dask's configuration holds while the command runs.
+    This setting of Dask holds while the command runs.
     """
 
     def configure(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
@@ -451,9 +454,10 @@ def in_options(message: str, ctx: click.Context) -> str:
 
 
 def of_commands(error: click.NoSuchOption, ctx: click.Context) -> click.UsageError:
-    """Replace the error of an unknown option by one that names the commands that have the option.
+    """Extend the error for an unknown option by the names of the commands that have this option.
 
-    If --set can set the parameter, the new error says so. Other errors are returned unchanged.
+    If --set can set the parameter, the new error says so, too. For options that no command has, the
+    error is returned unchanged.
     """
     group, name = ctx.find_root().command, error.option_name
     commands = group.commands if isinstance(group, click.Group) else {}

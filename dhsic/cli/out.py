@@ -75,7 +75,7 @@ def write_table(frame: pd.DataFrame, out: str, *, missing: str = "") -> None:
 
 
 def _suffix(out: str) -> str:
-    """Return the suffix of a path in lower case: ".tsv" of "X.TSV", and of "x.tsv.gz"."""
+    """Return the suffix of a path in lower case: ".tsv" for "X.TSV" and for "x.tsv.gz"."""
     return PurePath(out.lower().removesuffix(PACKED)).suffix
 
 

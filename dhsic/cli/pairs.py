@@ -40,7 +40,7 @@ from dhsic.storage.format import plain
 
 #: Columns that are not printed.
 UNSHOWN = ("share_before", "distance")
-MISSING_BELOW = "pairs after these may be missing from the list; a larger -n finds them"
+MISSING_BELOW = "further pairs may be missing from the list; a larger -n finds them"
 
 
 def pairs(
@@ -109,7 +109,7 @@ def pairs(
 
 
 def _check_shares(selection: str | None, *others: Any) -> None:
-    """Reject --shares without selected features, or together with options that limit a scan."""
+    """Reject --shares without selected features, and with options that limit a scan of pairs."""
     if selection is None:
         raise InputError("--shares needs selected features; pass --selection as well.")
     if any(others):
@@ -137,9 +137,9 @@ def _show(
     *,
     as_json: bool,
 ) -> None:
-    """Write the table of `found` to `out`; print the rows in `some`, and the notes `told`.
+    """Write all pairs (`found`) as a table to `out`; print some of them (`some`) and notes.
 
-    `kind` is the name of the rows in JSON. Notes are labels and sentences.
+    `kind` is the key of the rows in JSON. The notes, `told`, are pairs of a label and a sentence.
     """
     # Tables have no attributes, so the attributes that a report needs are constant columns.
     constant = {name: found.attrs[name] for name in OF_ALL if name in found.attrs}
@@ -218,8 +218,8 @@ def _summary_lines(
     if n_all := about.get("n_pairs_screened"):
         sentence = (
             f"Only pairs of {counted(about['n_features_screened'], 'feature')} with the strongest "
-            f"marginal interactions were scored, of {n_all:,} pairs; p-values are those of a scan "
-            "of all pairs."
+            f"marginal interactions were scored, out of {n_all:,} pairs. The p-values are valid "
+            "for a scan of all pairs."
         )
         yield "screen", sentence
     if "inflation" in about:
@@ -235,7 +235,7 @@ def _summary_lines(
 
 
 def _effect_sentences(found: xr.Dataset, counted_allele: str) -> Iterator[tuple[str, str]]:
-    """Yield a sentence on the meaning of the coefficients, if the table has them."""
+    """Yield a sentence on the meaning of the coefficients, if the table has coefficients."""
     if "beta" not in found or not found["beta"].size:
         return
     what = f"beta is the {found['beta'].attrs['description']}; se is its standard error."
@@ -255,7 +255,7 @@ def _parts(found: xr.Dataset) -> str:
 
 
 def _report_planted(found: xr.Dataset, planted: Truth) -> str:
-    """Sentence on which of the causal pairs of a simulation are in the table."""
+    """Return a sentence on which causal pairs of a simulation are in the table."""
     names = dict(zip(planted.variant_index, planted.variant_id, strict=True))
     planted_pairs = {
         tuple(sorted(pair))

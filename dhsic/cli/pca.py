@@ -29,7 +29,7 @@ from dhsic.storage.format import plain
 
 
 def _scores(components: xr.DataArray, given: Labelled) -> pd.DataFrame:
-    """Table of components (m, k), with one row per sample and sample names in the first columns."""
+    """Return components (m, k) as a table, with sample names in the first columns."""
     scores = pd.DataFrame(components.to_numpy(), columns=components["components"].to_numpy())
     names = given.source.sample_names()
     if names is not None:
@@ -41,7 +41,7 @@ def _scores(components: xr.DataArray, given: Labelled) -> pd.DataFrame:
 def pca(
     *, n_components: int, passes: int | None, seed: int, missing: str, force: bool, **options: Any
 ) -> None:
-    """Run ``dhsic pca``: compute components, and print the variance that each explains."""
+    """Run ``dhsic pca``: write the components, and print the variance that each explains."""
     started = time.perf_counter()
     job = SelectJob.of(options)
     request = ComponentsRequest(n_components, passes, missing, seed, job.memory)
@@ -86,9 +86,9 @@ def pca(
 
 
 def _ids(source: AbstractSource, names: Array) -> dict[str, Array]:
-    """Columns of sample names in PLINK's format: FID, IID and SID for PLINK files, otherwise IID.
+    """Return columns of sample names: FID, IID and SID for PLINK files, otherwise IID.
 
-    `names` (m,) are used if the data are not PLINK files.
+    For other data, IID are the `names` (m,).
     """
     ids = plink_ids(source)
     columns = {name: ids[name] for name in ("FID", "IID", "SID") if name in ids}

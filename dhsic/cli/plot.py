@@ -53,7 +53,7 @@ def plot(
 
 
 def _run_of(result: xr.Dataset, target: str | None) -> xr.Dataset:
-    """Return the part of a result for one target or class; the result if it has one run."""
+    """Return the part of a result for one target or class; all of it if there is one run."""
     rank = result["rank"]
     if rank.ndim == 1:
         if target is not None:

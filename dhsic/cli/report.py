@@ -1,4 +1,4 @@
-"""Output of a result as a text table, JSON or a page; comparison with the truth of a simulation.
+"""Output of a result as text, JSON or HTML, and its comparison with the truth of a simulation.
 
 Linkage makes neighbouring variants nearly exchangeable. So a causal variant also counts as found if
 a variant near it is selected instead. "Near" means within 20 kb on the same contig. Simulated
@@ -44,7 +44,7 @@ NEAR_BASES = 20_000
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of the selected features with the p causal variants of a simulation."""
+    """The selected features, compared with the p causal variants of a simulation."""
 
     #: Kind of each of the k selected features, best first: "additive" or "pair" if causal, "near
     #: additive" or "near pair" if near a causal variant, else "".
@@ -103,14 +103,14 @@ def compare(result: xr.Dataset, truth: Truth) -> Comparison:
 
 
 def stored_features(result: xr.Dataset) -> Index:
-    """Positions (d,) of the features of a result in the store, including filtered features."""
+    """Return the indices (d,) of a result's features in the store, which filters do not change."""
     if STORED in result.coords:
         return np.asarray(result[STORED].to_numpy(), dtype=np.int64)
     return np.arange(result.sizes["features"])
 
 
 def _close(result: xr.Dataset, features: Index, truth: Truth) -> Mask:
-    """Mask (k, p) of the k features that are near each of the p causal variants."""
+    """Mask (k, p): whether each of k features is near each of p causal variants."""
     if not {"variant_contig", "variant_position"} <= set(result.coords):
         return np.zeros((features.size, truth.variant_index.size), dtype=bool)
     stored = stored_features(result)
@@ -127,7 +127,7 @@ def _close(result: xr.Dataset, features: Index, truth: Truth) -> Mask:
 
 
 def _of(result: xr.Dataset, name: str, features: Index) -> Array:
-    """Values of the variable `name` of a result at the positions `features`."""
+    """Return the values of the variable `name` of a result for the features at these indices."""
     return np.asarray(result[name].isel(features=features).to_numpy())
 
 
@@ -147,9 +147,9 @@ def show(
 ) -> None:
     """Print a result, its comparison with causal variants, and the path `out`.
 
-    Selected features are printed, or for tests the `first` best features. If this process computed
-    the result, `took` has its ``seconds`` and ``peak_bytes``. Several runs are printed one after
-    the other, with their names.
+    The selected features are printed; for tests, the best `first` features. If this process
+    computed the result, `took` contains its ``seconds`` and ``peak_bytes``. Several runs are
+    printed one after the other, with their names.
     """
     shown_runs = {
         name: _RunPrinter.of(part, truth, took or {}, first) for name, part in parts(result)
@@ -186,7 +186,7 @@ def show(
 
 
 def _lines(told: Mapping[str, _RunPrinter]) -> dict[str, list[str]]:
-    """Sentences about each run, by name of the run; those common to all runs have the key ""."""
+    """Return sentences about each run, by the run's name; sentences common to all are at ""."""
     every = {
         name: [*_filters(one.result), *order_of(one.result), *doubts_of(one.result, one.costs)]
         for name, one in told.items()
@@ -236,7 +236,7 @@ def _of_pairs(path: str, written_by: str, column: str) -> xr.Dataset:
 
 @dataclass(frozen=True)
 class _RunPrinter:
-    """Parts of one run for printing: result, selected features, costs, comparison with truth."""
+    """One run for printing: result, selected features, costs, and comparison with the truth."""
 
     result: xr.Dataset
     chosen: xr.Dataset
@@ -247,7 +247,7 @@ class _RunPrinter:
     def of(
         result: xr.Dataset, truth: Truth | None, took: Mapping[str, Any], first: int | None
     ) -> _RunPrinter:
-        """Collect the parts of the result of one run; for other arguments see `show`."""
+        """Create the object for the result of one run; for the other arguments, see `show`."""
         shown = result
         if first is not None:
             shown = result.assign(selected=result["rank"] <= first)
@@ -272,14 +272,14 @@ def filters_told(left_out: Mapping[str, int]) -> str:
 
 
 def _reason(name: str) -> str:
-    """Reason why the filter `name` excluded samples or features, for messages."""
+    """Return the reason why the filter `name` excluded samples or features, for messages."""
     if name == SAMPLE_WEIGHT:
         return "of weight 0"
     return "of other types than --variable" if name == OTHER_TYPES else f"by {spelled(name)}"
 
 
 def _filters(result: xr.Dataset) -> list[str]:
-    """List of one sentence about what filters excluded; empty if they excluded nothing."""
+    """Return a list of one sentence on excluded samples and features; empty if there are none."""
     left_out_by = json.loads(result.attrs.get("left_out", "{}"))
     return [f"Filters {filters_told(left_out_by)}."] if left_out_by else []
 
@@ -287,7 +287,7 @@ def _filters(result: xr.Dataset) -> list[str]:
 def _as_json(
     chosen: xr.Dataset, costs: Mapping[str, Any], planted: Comparison | None
 ) -> dict[str, Any]:
-    """Plain values of one run for JSON, in which non-finite numbers are null."""
+    """Convert one run to plain values for JSON; non-finite numbers become null."""
     columns = tables.columns(chosen)
     if planted is not None:
         columns["planted"] = np.array([marker or None for marker in planted.markers], dtype=object)
@@ -335,7 +335,7 @@ def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
 
 
 def _names(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
-    """Columns that identify the features `at`: names or positions, and genomic positions if any."""
+    """Columns that identify the features `at`: names or indices, and genomic positions."""
     labels = chosen["feature" if "feature" in chosen.coords else "features"].to_numpy()[at]
     out = {"name": [str(name) for name in labels]}
     if "variant_contig" in chosen.coords:
@@ -377,7 +377,7 @@ def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
 
 
 def _without_dependence(scores: Array, width: int) -> list[str]:
-    """Note below the table on features with scores <= 0, as lines; empty if there are none."""
+    """Lines of a note on features with scores <= 0, to print below the table; else empty."""
     low = np.flatnonzero(scores <= 0)
     if not low.size:
         return []

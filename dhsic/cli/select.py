@@ -63,7 +63,7 @@ from dhsic.storage.checkpoint import Checkpoint
 OTHERWISE: dict[Scale, str] = {
     True: "to keep their scale, use --no-standardize",
     False: "to scale them, use --standardize",
-    PRESENCE: "--standardize scales all features the same way, --no-standardize none",
+    PRESENCE: "--standardize scales all features, --no-standardize none",
 }
 #: Assumption about the file of genes, for messages.
 SAME_BUILD = "their positions must be of the same genome build as the data"
@@ -139,15 +139,15 @@ def plan(
 def _supposed(
     options: dict[str, Any], n_samples: int | None, n_variants: int | None, n_classes: int | None
 ) -> Labelled | None:
-    """Placeholder data of the size that --samples and --variants state, to plan without data.
+    """Create placeholder data for a plan, of the size passed by --samples and --variants.
 
-    Returns None if PATH is passed. `options` is changed to match the placeholder.
+    Return None if PATH is passed. `options` is changed to match the placeholder.
     """
     if options["path"] is not None:
         if (n_samples, n_variants, n_classes) != (None, None, None):
             raise InputError(
-                "--samples, --variants and --classes plan without data; leave out either them or "
-                "PATH."
+                "--samples, --variants and --classes plan without data. Leave out these options, "
+                "or PATH."
             )
         return None
     if n_samples is None or n_variants is None:
@@ -206,7 +206,7 @@ def perform(job: SelectJob) -> None:
 def _genes(job: SelectJob, given: list[Labelled]) -> Genes | None:
     """Read the genes of --annotate; None without this option.
 
-    An error is raised if the data have no positions, or no chromosomes that the genes have.
+    Raise InputError if the data have no positions, or share no chromosome with the genes.
     """
     if job.annotate is None:
         return None
@@ -220,7 +220,7 @@ def _genes(job: SelectJob, given: list[Labelled]) -> Genes | None:
 
 
 def _first(job: SelectJob) -> int | None:
-    """Number of features that a test prints; None for a selection."""
+    """Return the number of features that a test prints; None for a selection."""
     return int(job.n_features) if job.tests else None
 
 
@@ -244,7 +244,7 @@ def _requests(job: SelectJob, given: list[Labelled]) -> dict[str, Request]:
 def _announce(
     ctx: click.Context, job: SelectJob, run: SelectionRun, promise: MemoryEstimate
 ) -> None:
-    """Print the settings of a run when it begins, and record that the work has begun."""
+    """Print the settings of a run when it begins, and record in `ctx` that it has begun."""
     ctx.meta[BEGUN] = True
     scaling_note = (
         "as requested" if "standardize" in job.parameters else OTHERWISE[run.standardizes]
@@ -258,7 +258,7 @@ def _announce(
 
 
 def _read(job: SelectJob) -> Labelled:
-    """Open the data of a job with labels; columns of text are categorical features."""
+    """Open the data of a job with labels; columns of text become categorical features."""
     return open_with_labels(job, categories=job.feature_categories)
 
 
@@ -308,7 +308,7 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
 
 
 def _labels_told(job: SelectJob, y: Array | None) -> str:
-    """Describe labels and the kernel that a job uses for them."""
+    """Describe labels, and the label kernel of the job."""
     return job.selector().label_description(in_python=False).of(y)
 
 
@@ -324,7 +324,7 @@ def _checkpoint_note(job: SelectJob) -> str:
 
 
 def _provenance(job: SelectJob, given: Labelled) -> dict[str, str | int]:
-    """Attributes of the result: the command, data and labels."""
+    """Return attributes for the result: the command, data and labels."""
     return {
         **({"command": job.typed} if job.typed else {}),
         "data": masked(job.data or short_name(job.path)),
@@ -335,7 +335,7 @@ def _provenance(job: SelectJob, given: Labelled) -> dict[str, str | int]:
 
 
 def resume(*, checkpoint: str, **options: Any) -> None:
-    """Run ``dhsic resume``; `options` replace those of the job about the machine and the output."""
+    """Run ``dhsic resume``; `options` replace the job's options on the machine and the output."""
     job = _with(SelectJob.kept_in(checkpoint), options)
     click.get_current_context().params["as_json"] = job.as_json
     if options["out"] is None and _is_written(job, checkpoint):
@@ -363,7 +363,7 @@ def _with(job: SelectJob, options: Mapping[str, Any]) -> SelectJob:
 
 
 def _show_again(job: SelectJob) -> None:
-    """Print the result of a complete run again; tables are computed from the checkpoint."""
+    """Print the result of a completed run again; compute its tables from the checkpoint."""
     out = job.out or ""
     if table_suffix(out):
         perform(replace(job, out=None, detach=False))

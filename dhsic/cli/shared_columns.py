@@ -1,4 +1,4 @@
-"""Check of a table whose rows are matched by position, by a column that the data also have."""
+"""Check of a table that is matched by position: a column shared with the data shows the order."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ def check_shared_columns(
     """Refuse a table that is in another order than the data, according to a shared column.
 
     `source` was opened from `path`, and `wanted` are columns of labels or covariates. If the shared
-    column has the same order and seems to name the samples, a warning says that it is used as a
-    feature.
+    column has the same order and seems to name the samples, warn that it is used as a feature.
     """
     shared = shared_columns(source, table.columns, wanted)
     if not shared:
@@ -30,18 +29,18 @@ def check_shared_columns(
     remedy = f"--not-feature {shlex.quote(one.feature)} --sample-column {shlex.quote(one.name)}"
     if one.moves and one.is_key:
         raise InputError(
-            f"{what}, so it names the samples. By position, rows would be matched to other "
-            f"samples. Match rows by this column: pass {remedy}. If the rows are in the order "
-            "of the data, pass --by-position."
+            f"{what}, so it identifies the samples. A match by position would assign rows to wrong "
+            f"samples. Match rows by this column: pass {remedy}. If the rows are in the order of "
+            "the data, pass --by-position."
         )
     if one.moves:
         raise InputError(
-            f"{what}, so the rows seem to be in a different order, and no column names the "
-            "samples. Write the same sample names in the first column of both tables, with the "
-            "column name id. If the rows are in the order of the data, pass --by-position."
+            f"{what}, so the rows seem to be in a different order, and no column identifies the "
+            "samples. Add a first column, called id, with the same sample names to both tables. If "
+            "the rows are in the order of the data, pass --by-position."
         )
     if one.is_key and len(one.ours) >= FEWEST_TOLD:
         warn(
-            f"{what}. It seems to name the samples, but is used as a feature. If it was not "
-            f"measured, pass {remedy}."
+            f"{what}. It seems to identify the samples, but is used as a feature. If it is not a "
+            f"measurement, pass {remedy}."
         )

@@ -27,14 +27,14 @@ USE_OF_HAPLOID = (
 )
 #: Explanation, for notes, of how variants on X are tested if sexes are unknown; advice follows.
 IF_SEX_UNKNOWN = (
-    "variants on X are tested as if all samples had two copies, and those of males, who have one, "
-    "follow any label that depends on sex. If there are males,"
+    "variants on X are tested as if all samples had two copies, but males have one copy, so the "
+    "variants depend on any label that depends on sex. If there are males,"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Sites:
-    """Facts about the variants of a store, including variants that the source excludes."""
+    """Facts about the variants of a store, including variants that were excluded on opening."""
 
     n_filtered: int  # number of variants excluded by FILTER
     filters: FilterColumn | None  # None if the store has no FILTER
@@ -72,7 +72,7 @@ class Sites:
         }
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield facts about the variants: a label and a text each."""
+        """Yield facts about the variants, as pairs of a label and a text."""
         if self.filters is not None:
             excluded = f"; {self.n_filtered:,} excluded" if self.n_filtered else ""
             yield "filter", f"{self.filters}{excluded}"
@@ -105,8 +105,7 @@ class Sites:
         if self.multiallelic is not None and self.multiallelic.n:
             yield (
                 f"{counted(self.multiallelic.n, 'variant')} of the store with several alternative "
-                "alleles, which are counted together in the dosage; to split them, use bcftools "
-                "norm -m-"
+                "alleles, which the dosage counts together; to split them, use bcftools norm -m-"
             )
         if self.multiallelic is not None and self.multiallelic.n_spanned:
             yield (
@@ -130,7 +129,10 @@ def _unread_dosages_note(source: AbstractSource, group: zarr.Group) -> str:
 
 
 def _unsupported_calls_note(source: AbstractSource, group: zarr.Group) -> str:
-    """Return a note if reference calls in the first chunk of a store have no reads; else ""."""
+    """Return a note if some reference calls are based on no reads; else "".
+
+    Only the first chunk of the store is examined.
+    """
     base, reads = whole_of(source), member(group, "call_DP")
     if not isinstance(base, CallSource) or not base.calls.is_genotype or reads is None:
         return ""
@@ -146,13 +148,13 @@ def _unsupported_calls_note(source: AbstractSource, group: zarr.Group) -> str:
     n = int(unsupported_calls(calls, n_reads, of_calls[0] if of_calls else None).sum())
     return bool(n) * (
         f"{n:,} reference calls (0/0) in the first chunk have no read (call_DP is 0), and are used "
-        "as 0/0; versions of GATK write them where nothing was called. To read them as missing, "
-        "convert the VCF with dhsic convert IN.vcf.gz OUT.vcz"
+        "as 0/0. Some versions of GATK write 0/0 where nothing was called. To read them as "
+        "missing, convert the VCF with dhsic convert IN.vcf.gz OUT.vcz"
     )
 
 
 def haploid_note(source: AbstractSource) -> str:
-    """Return a note on chromosomes on which some samples have haploid calls; "" without any."""
+    """Return a note on chromosomes with haploid calls of some samples; "" if there are none."""
     if parts := parts_of(source):
         notes = dict.fromkeys(haploid_note(part.source) for part in parts)
         return _note_on_dosages(source) or next(filter(None, notes), "")
@@ -164,7 +166,7 @@ def haploid_note(source: AbstractSource) -> str:
 
 
 def _note_on_calls(base: CallSource, n_samples: int) -> str:
-    """Return a note on haploid calls in a store of genotype calls; "" without any."""
+    """Return a note on haploid calls in a store of genotype calls; "" if there are none."""
     calls = base.calls
     if not calls.haploid_by_contig:
         return "" if calls.sexes.are_clear else _unclear("")
@@ -213,7 +215,7 @@ def _note_on_dosages(source: AbstractSource) -> str:
 
 
 def _single_in_males(source: AbstractSource) -> str:
-    """Return a note on features in which males have 0 or 1 and females 0, 1 or 2; "" if none."""
+    """Return a note on features coded 0 and 1 in males, but 0, 1 and 2 in females; else ""."""
     assert source.on_x is not None, "sexes are known"
     at = np.flatnonzero(np.isin(stored_positions(source), source.on_x.single))
     names = source.feature_names()
@@ -222,9 +224,10 @@ def _single_in_males(source: AbstractSource) -> str:
     listed = abbreviate(names[at], 3)
     return (
         f"in at least {counted(at.size, 'feature')} ({listed}), males (SEX 1) count 0 or 1 and "
-        "females 0, 1 or 2, as on chromosome X. The values depend on sex, and so do their ranks if "
-        "the labels depend on it. Then pass --covariate SEX, or leave these features out "
-        "(--exclude), or pass the .bed or .pgen file from which this table was made"
+        "females 0, 1 or 2, as on chromosome X. The values depend on sex, so their ranks are "
+        "misleading if the labels depend on sex. In that case, pass --covariate SEX, or leave "
+        "these features out (--exclude), or pass the .bed or .pgen file from which this table was "
+        "made"
     )
 
 
@@ -237,18 +240,18 @@ def _males_by_calls(n: int, m: int) -> str:
 
 
 def _unclear(why: str) -> str:
-    """Return a note that sexes cannot be inferred from calls; `why` is the start of the note."""
+    """Return a note that sexes cannot be inferred from calls; the note begins with `why`."""
     fill = "fill in SEX, or " if why else ""
     return (
-        f"{why}heterozygous calls on X are too few, or too much alike, to tell males: "
-        f"{IF_SEX_UNKNOWN} {fill}pass sex as a covariate, or leave X out (--chr)"
+        f"{why}heterozygous calls on X are too rare, or too similar among samples, to identify "
+        f"males: {IF_SEX_UNKNOWN} {fill}pass sex as a covariate, or leave X out (--chr)"
     )
 
 
 def _has_one_per_feature(group: zarr.Group, name: str, d: int) -> bool:
-    """Whether an array of a store has one entry for each of d features.
+    """Whether an array of a store has one entry for each of the d features in use.
 
-    A store may contain more variants than the data that are read.
+    It has more if some variants of the store are not used.
     """
     array = member(group, name)
     return array is not None and array.shape[0] == d

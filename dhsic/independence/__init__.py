@@ -7,8 +7,8 @@ the orthogonal complement of ``[1, covariates]``, and ``Kt`` = K without its dia
     unbiased (JMLR eq. 5): ``A = (Kt + Diag(g)) / (m (m-3))``,
     ``g = 2 Kt 1 / (m-2) - 1' Kt 1 / ((m-1)(m-2))``.
 
-So the estimators differ in the diagonal of A. Permuting the samples of the labels permutes rows and
-columns of C. There are three methods for the null distribution of ``<C, A>``:
+So the estimators differ in the diagonal of A. A permutation of the labels permutes rows and columns
+of C. There are three methods for the null distribution of ``<C, A>``:
 
 - `permutation`: ``<P C P', R A R>``; with covariates, the residuals of the labels are permuted and
   projected again (Freedman and Lane, 1983);
@@ -102,8 +102,8 @@ class FeatureTests:
     sigmas : (n,) float64
         Sigma of the kernel on the feature; NaN if several widths were used.
     adjusted : (n,) float64
-        p-values adjusted by Benjamini and Hochberg: of the features at or below 0.05, about 5% at
-        most do not depend on Y.
+        p-values adjusted by Benjamini and Hochberg. Among features at or below 0.05, at most about
+        5% are false discoveries.
     together : TestResult or None
         Test of the requested features as one set; None if all features were tested in one pass,
         or if missing values depend on the labels and too few samples have all values.
@@ -118,7 +118,7 @@ class FeatureTests:
     labels : str
         The labels in one line, with the label kernel.
     kinds : (n,) array of str or None
-        What each column contains, if there are categories: ``"number"`` or ``"categories (4)"``.
+        Content of each column, if there are categories: ``"number"`` or ``"categories (4)"``.
     """
 
     features: Index
@@ -218,25 +218,25 @@ def test_features(
     loco: bool = False,
     **opening: Any,
 ) -> FeatureTests:
-    """Test features one by one for independence of Y: all of them in one pass, or some together.
+    """Test for each feature whether it is independent of Y: all in one pass, or some features.
 
     p-values of features that were selected on the same samples are too small. Select features on
-    some samples and test them on the others, given by `rows`.
+    some samples, and test them on the other samples, `rows`.
 
     Parameters
     ----------
     X : (m, d) array or store
         Any input of `dhsic.open_source`; from a store only the requested features are read.
     Y : (m,) or (m, t) array, or str
-        Labels of all samples, or the name of the variable of X that holds them: for AnnData a
+        Labels of all samples, or the name of the variable of X that contains them: for AnnData a
         column of obs, or coordinates such as "obsm/spatial". Times to an event with `event`, or as
         a structured array, see `BAHSIC.fit`.
     features : (n,) array, optional
-        Positions or names of features, or a mask (d,) such as ``model.support_``. These features
-        are held in memory, (m, n) float64, and also tested as one set. By default all features are
-        tested, in one pass that needs memory for a few numbers per feature.
+        Indices or names of features, or a mask (d,) such as ``model.support_``. These features
+        are held in memory, (m, n) float64, and also tested as one set. By default, all features are
+        tested in one pass, which needs memory for a few numbers per feature.
     rows : (m',) array, optional
-        Positions of the samples to test on, or a mask (m,); all by default.
+        Indices of the samples to test on, or a mask (m,); all by default.
     standardize : "auto" or bool
         Scale features over the tested samples, see `BAHSIC`; they are centred in any case.
     missing : {"mean", "error"}
@@ -264,17 +264,17 @@ def test_features(
         See `dhsic.open_source`.
     filters : Filters, optional
         Filters for samples and features of X, by name, position, frequency and so on, see
-        `dhsic.select`. Samples in `rows` that pass the filters are used in the tests; frequencies
-        are computed from all samples that pass.
+        `dhsic.select`. The tests use the samples in `rows` that pass the filters. Frequencies are
+        computed from all samples that pass.
     by_position : bool
         Match rows of `Y` and `covariates` to rows of X by position instead of by name.
     event, entry : (m,) array or str, optional
         Events and entries of censored times, see `BAHSIC.fit`.
     permute_whole, permute_within : (m,) array or str, optional
-        Blocks of samples, such as donors or batches, between which labels are exchanged as wholes,
-        or within which labels are exchanged, see `BAHSIC.fit` and `docs/donors.md`. They need
-        ``bandwidth="multiscale"`` and a single test of every feature: `features` are tested one by
-        one, and not as a set.
+        Blocks of samples, such as donors or batches. Permutations exchange the labels of whole
+        blocks, or exchange labels only within blocks, see `BAHSIC.fit` and `docs/donors.md`. They
+        need ``bandwidth="multiscale"``. Requested `features` are then tested one by one, and not as
+        a set.
     sample_weight : (m,) array or str, optional
         One weight per sample, see `BAHSIC.fit`. HSIC is computed for the weighted distribution, and
         p-values use a robust variance (`docs/weights.md`). Requires a test of all features with the
@@ -283,14 +283,13 @@ def test_features(
         Other options of `dhsic.open_source`, see `dhsic.select`.
     loco : bool
         For tests of all features: test each chromosome against the residuals of the labels after
-        ridge regression on all other chromosomes, which removes effects of relatedness and
-        population structure; their variance along the relatedness of each feature is taken into
-        account.
+        ridge regression on all other chromosomes. This removes effects of relatedness and
+        population structure. The test accounts for the covariance of these residuals.
 
     Returns
     -------
     FeatureTests
-        Arrays along `features`, and the test of the set if features were requested. A constant
+        Results of each feature, and the test of the set if `features` were requested. A constant
         feature has p-value 1 and no width (NaN).
 
     Raises
@@ -400,7 +399,7 @@ def test_features(
 
 
 def _categories_refused(source: AbstractSource) -> InputError:
-    """Error for tests of data with categories that are not the default test of all features."""
+    """Create the error that data with categories allow only the default test of all features."""
     names = source.feature_names()
     columns = [str(j) if names is None else str(names[j]) for j in source.levels]
     return InputError(
@@ -412,13 +411,13 @@ def _categories_refused(source: AbstractSource) -> InputError:
 
 
 def _names_of(source: AbstractSource, which: Index) -> Array | None:
-    """Names of some features, if the source has names."""
+    """Return the names of some features; None if the source has no names."""
     names = source.feature_names()
     return None if names is None else np.asarray(names)[which]
 
 
 def _some_rows(given: Labelled, rows: Any, label_kernel: str) -> Labelled:
-    """Restrict data, labels and covariates to the samples of `rows` that pass the filters."""
+    """Restrict data, labels and covariates to the samples in `rows` that pass the filters."""
     passing, labels, C = given.rows, as_array(given.y, "y"), given.covariates
     m = given.source.n_samples if passing is None else passing.size
     if C is not None and len(C) != m:
@@ -464,9 +463,9 @@ def _check_samples(given: Labelled, *, is_of_all: bool, is_multiscale: bool) -> 
 
 
 def _features_left(features: Any, given: Labelled) -> tuple[Index, Index]:
-    """Positions of features among the features that pass the filters, and their positions in X.
+    """Return the indices of the requested features after filters, and their indices in X.
 
-    `features` None means all that pass.
+    If `features` is None, all features that pass the filters are used.
     """
     passing = given.filtered.features
     if passing is None:
@@ -489,8 +488,8 @@ def _of_set(
 ) -> TestResult | None:
     """Test the features Z (m, n) as one set; None if too few samples have all values.
 
-    `absent` (m, n) marks missing values. All samples are used, unless missing values depend on the
-    labels; then only samples that have all values are used. For `labels` see `_of_present`.
+    `absent` (m, n) marks missing values. If missing values depend on the labels, only samples
+    without missing values are used; otherwise, all samples. For `labels`, see `_of_present`.
     """
     complete = complete_samples(test.C, absent, names, FEWEST_PRESENT + test.Q.shape[1])
     if complete is None:
@@ -503,8 +502,8 @@ def _of_set(
 def _of_present(test: HsicTest, X: Float, absent: Array, labels: tuple[Array, str]) -> TestResult:
     """Test features X (m, n) on the samples that are not `absent` (m,).
 
-    `labels` is the array of labels of all samples, and the name of their kernel. If too few samples
-    are present, or all have the same label, nothing is tested and the p-value is 1.
+    `labels` contains the labels of all samples, and the name of the label kernel. If too few
+    samples are present, or all have the same label, nothing is tested and the p-value is 1.
     """
     if not absent.any():
         return test.of(X)
@@ -554,7 +553,7 @@ def _at_several_widths(
 
 
 def _of_all(found: xr.Dataset, features: Index) -> FeatureTests:
-    """Convert the result of a pass over all features; `features` are their positions in X."""
+    """Convert the result of a pass over all features; `features` are their indices in X."""
     still = found["constant"].to_numpy()
 
     def of(name: str, otherwise: float) -> Float:
@@ -602,9 +601,10 @@ def standardised(
     *,
     by_ranks: bool = False,
 ) -> tuple[Float, Array, Array]:
-    """Read features (m, n), scaled over the samples; with `by_ranks` the order of values is kept.
+    """Read features (m, n), scaled over the samples.
 
-    Also returns the masks of constant features (n,) and of missing values (m, n).
+    Also return the masks of constant features (n,) and of missing values (m, n). With `by_ranks`,
+    distinct values stay distinct after scaling, so ranks do not change.
     """
     if missing not in ("mean", "error"):
         raise InputError(f"missing={missing!r} is unknown; pass 'mean' or 'error'.")
@@ -637,7 +637,7 @@ def standardised(
 
 
 def features_at(given: Any, source: AbstractSource) -> Index:
-    """Positions of the requested features, in the order requested; all features by default."""
+    """Return the indices of the requested features, in the order requested; by default of all."""
     if given is None:
         return np.arange(source.n_features)
     ids = as_array(given, "features")
@@ -669,7 +669,7 @@ def features_at(given: Any, source: AbstractSource) -> Index:
 
 
 def positions_of(asked: Array, n: int, what: str, things: str = "features") -> Index:
-    """Convert positions or a mask to positions; raises an error for duplicates."""
+    """Convert indices or a mask to indices; raise an error for duplicates."""
     if asked.dtype.kind == "b" and asked.shape == (n,):
         asked = np.flatnonzero(asked)
     if asked.ndim != 1 or asked.size == 0 or asked.dtype.kind not in "iu":

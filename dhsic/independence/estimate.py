@@ -76,28 +76,28 @@ def hsic(
     label_kernel : str
         Kernel on the labels, see `dhsic.kernels.labels.label_matrix`.
     bandwidth : "median", "dimension", float or sequence of floats
-        Width of the data kernel; see `dhsic.kernels.bandwidth`. The median distance is taken over
-        all pairs of up to 4,096 samples; with more samples, over at most 4,096 equally spaced ones,
-        the same for every method.
+        Width of the data kernel; see `dhsic.kernels.bandwidth`. The median distance is computed
+        over all pairs of samples. If there are more than 4,096 samples, at most 4,096 equally
+        spaced samples are used, the same for every method.
     statistic : {"unbiased", "biased"}
         JMLR eq. 5 or eq. 4.
     covariates : (m, q) array, optional
         Covariates whose linear effects are projected out.
     method : {"exact", "blockwise", "nystrom", "cholesky", "spectral", "random_features"}
-        ``"exact"`` holds K and L, (m, m), in memory. ``"blockwise"`` is equally exact and never
-        holds them: X may be any array that can be sliced, such as a dask or zarr array. The others
-        replace K by a factor of rank r and L by a factor too (JMLR Lemma 6 and 7): O(m r^2) time
-        and, besides X, O(m r) memory.
+        ``"exact"`` holds K and L, (m, m), in memory. ``"blockwise"`` is equally exact, but holds
+        only blocks of them: X may be any array that can be sliced, such as a dask or zarr array.
+        The other methods approximate K by a factor of rank r, and factor L, too (JMLR Lemma 6 and
+        7): O(m r^2) time and, besides X, O(m r) memory.
     rank, rtol, n_landmarks : optional
-        Parameters of the factor of K: its maximum rank, the error at which its factorizer stops
-        (see `dhsic.lowrank`), and the number of samples, or random directions, from which it is
-        computed (default: 500).
+        Parameters of the factor of K: the maximum rank, the error at which factorization stops
+        (see `dhsic.lowrank`), and the number of samples, or of random directions, from which the
+        factor is computed (default: 500).
     random_state : int
         Seed of the random methods.
     normalize : bool
-        Divide by ``sqrt(HSIC(X, X) HSIC(Y, Y))``, with the same estimator, kernels and covariates:
-        the cosine of the centred kernel matrices, 1 if they are proportional; 0, with a warning, if
-        X does not vary. Not available for ``method="blockwise"``.
+        Divide by ``sqrt(HSIC(X, X) HSIC(Y, Y))``, with the same estimator, kernels and covariates.
+        The result is the cosine of the centred kernel matrices: 1 if they are proportional, and 0,
+        with a warning, if X does not vary. Not available for ``method="blockwise"``.
     by_position : bool
         Match rows of `Y` and `covariates` to rows of X by position instead of by name.
 
@@ -152,9 +152,9 @@ def hsic_variance(
 ) -> float:
     """Estimated variance of the unbiased estimator HSIC_1 (JMLR Theorem 5, eq. 15).
 
-    It is the variance of the normal distribution that HSIC_1 approaches if X and Y depend on each
-    other. If they do not, HSIC_1 varies less, O(1 / m^2), and is not normal; use a test of
-    independence then. Bandwidth and covariates are treated as fixed.
+    If X and Y depend on each other, HSIC_1 is asymptotically normal with this variance. If they are
+    independent, its variance is smaller, O(1 / m^2), and it is not normal; use a test of
+    independence instead. Bandwidth and covariates are treated as fixed.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ class HsicSpec:
         return TiledWeights.of(self.labels, self.statistic, self.covariates)
 
     def matrix_of(self, X: Any) -> Float:
-        """Convert X to numbers, (m, d); raises an error unless it has one row per label."""
+        """Convert X to numbers, (m, d); raise an error unless it has one row per label."""
         values = as_numbers(X, "X")
         values = values[:, None] if values.ndim == 1 else values
         self.check_shape(values.shape)
@@ -269,7 +269,7 @@ def _form(
     n_landmarks: int | None,
     seed: int,
 ) -> HsicForm:
-    """Create the form of ``<W, K>`` for a method; other parameters are as in `hsic`."""
+    """Create the representation of ``<W, K>`` for a method; for other parameters, see `hsic`."""
     if method not in METHODS:
         raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
     factor_options = {"rank": rank, "rtol": rtol, "n_landmarks": n_landmarks}
@@ -295,7 +295,7 @@ def _form(
 
 
 def _own(spec: HsicSpec, form: HsicForm, sigma: float) -> list[float]:
-    """HSIC of X with itself and of Y with itself; a value that is rounding error is 0."""
+    """Return HSIC(X, X) and HSIC(Y, Y); values within rounding error become 0."""
     statistic, C, own_values = spec.statistic, spec.covariates, []
     if isinstance(form, LowRankHsic):
         for A in (form.factor(sigma), spec.labels.factor()):

@@ -5,9 +5,9 @@ are two forms with the same interface: tiles (all in memory, or one strip at a t
 of low rank.
 
 If there are too many samples for an (m, m) matrix, the upper triangle is processed in strips; the
-results are exact. A strip consists of n rows of the upper triangle, (n, m - a) from row a on, and
-needs 64 MiB. Its two tiles are the square on the diagonal and the part to the right of it. Each
-strip reads the data once, in groups of features that also need about 64 MiB. W is computed from the
+results are exact. A strip contains n rows of the upper triangle, (n, m - a) from row a on, and
+needs 64 MiB. It has two tiles: the square on the diagonal, and the part to the right. Each strip
+reads the data once, in groups of features that also need about 64 MiB. W is computed from the
 labels for each tile, after one pass over L:
 
     ``R L R = L - Q P' - P Q' + Q N Q'``,  ``P = L Q``,  ``N = Q' P``,
@@ -60,14 +60,14 @@ class HsicForm(ABC):
 
     @abstractmethod
     def sample(self) -> Statistic:
-        """Inner products of all samples, or of those that give the median distance."""
+        """Inner products of all samples, or of the subset used for the median distance."""
 
     def pair_distances(self) -> Float:
         """Squared distances of the pairs of `sample`, (n,)."""
         return DistanceStats(self.kernel, None, self.sample()).pair_distances()
 
     def sigma(self, policy: AbstractBandwidth) -> float:
-        """Choose the width by the policy; 1 for kernels without a width."""
+        """Choose the width of the kernel by a policy; 1 for kernels without a width."""
         return policy(self, self.n_features) if self.kernel.has_bandwidth else 1.0
 
 
@@ -117,7 +117,7 @@ class LowRankHsic(HsicForm):
         return [float(self.W.hadamard_sums(self.factor(sigma)).sum()) for sigma in sigmas]
 
     def influence(self, sigma: float) -> tuple[Float, Float]:
-        """Return the sums of `HsicForm.influence`, computed as in JMLR 2.6.3."""
+        """Compute the sums of `HsicForm.influence` in low rank (JMLR 2.6.3)."""
         K = self.factor(sigma)
         return self.W.hadamard_sums(K), self.W.times(K.across)
 
@@ -133,7 +133,7 @@ def strips(m: int) -> Iterator[tuple[slice, slice]]:
 
 
 def tiles(m: int) -> Iterator[tuple[slice, slice]]:
-    """Yield rows and columns of the tiles of all strips: on the diagonal, and right of it."""
+    """Yield rows and columns of both tiles of each strip: on the diagonal, and to the right."""
     for rows, columns in strips(m):
         yield rows, rows
         if rows.stop < columns.stop:
@@ -148,7 +148,7 @@ def add_row_sums(sums: Float, rows: slice, columns: slice, tile: Float) -> None:
 
 
 def add_product(products: Float, rows: slice, columns: slice, tile: Float, Q: Float) -> None:
-    """Add products with Q (m, ...) of a tile and of its mirror image to `products`."""
+    """Multiply a tile, and its mirror image, by Q (m, ...), and add the products to `products`."""
     products[rows] += tile @ Q[columns]
     if rows != columns:
         products[columns] += tile.T @ Q[rows]
@@ -167,7 +167,7 @@ class TiledWeights:
 
     @staticmethod
     def of(labels: LabelMatrix, statistic: str, covariates: Array | None) -> TiledWeights:
-        """Compute all fields in one pass over L; raises the errors of `dhsic.hsic.weights`."""
+        """Compute all fields in one pass over L; raise the same errors as `dhsic.hsic.weights`."""
         m = labels.n_samples
         check_statistic(statistic, m)
         Q = covariate_basis(covariates, m)
@@ -182,7 +182,7 @@ class TiledWeights:
         return TiledWeights(labels, Q, P, (N + N.T) / 2, diagonal, statistic)
 
     def tile(self, rows: slice, columns: slice) -> Float:
-        """Compute a tile of W, a new array; `rows` and `columns` are those of `tiles`."""
+        """Compute a tile of W as a new array; `tiles` yields its `rows` and `columns`."""
         W = self.labels.tile(rows, columns) - self.Q[rows] @ self.P[columns].T
         W += (self.Q[rows] @ self.N - self.P[rows]) @ self.Q[columns].T
         m = self.labels.n_samples
@@ -256,7 +256,7 @@ class SlicedData:
         return as_numbers(self._X[rows, features], "X")
 
     def _slices(self) -> list[slice]:
-        """Groups of features that are read together; they are whole chunks if X is chunked."""
+        """Groups of features to read together: whole chunks if X is chunked."""
         chunks = getattr(self._X, "chunks", None)
         chunk = 1 if chunks is None else int(np.max(chunks[1]))
         most = int(np.clip(STRIP_BYTES // (8 * self.n_samples), FEWEST, MOST))

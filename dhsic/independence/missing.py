@@ -1,9 +1,9 @@
 """Missing values of a set of features that are tested together.
 
 A missing value is replaced by the mean of the feature. If cases have more missing values than
-controls, this creates a spurious dependence. So before the test of a set, another test shows
-whether missing values depend on the labels: those of each feature, and whether a sample lacks any
-value. If they do, the set is tested only on the samples that have all values.
+controls, this creates a spurious dependence. So another test comes first: whether the labels depend
+on the missing values of any feature, or on whether a sample has any missing value. If they do, the
+set is tested only on the samples without missing values.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MOST_NAMED = 5
 
 
 def complete_samples(C: Symmetric, absent: Array, names: Array, fewest: int) -> Mask | None:
-    """Select complete samples and warn, if missing values depend on the labels.
+    """If missing values depend on the labels, warn and select the complete samples.
 
-    Returns the mask (m,) of the samples that have all values, or None if missing values do not
-    depend on the labels. The mask is all False if fewer than `fewest` samples have all values.
+    Return the mask (m,) of the samples without missing values, or None if missing values do not
+    depend on the labels. The mask is all False if fewer than `fewest` samples are complete.
 
     Parameters
     ----------
@@ -66,11 +66,11 @@ def complete_samples(C: Symmetric, absent: Array, names: Array, fewest: int) -> 
 
 
 def _log10_p(C: Symmetric, masks: Float) -> Float:
-    """Compute ``-log10 p`` of the dependence of each of k masks (m, k) on the labels, (k,).
+    """Test whether each of k masks (m, k) depends on the labels; return ``-log10 p``, (k,).
 
     If the label matrix is dense, for example for many classes, its eigenvalues may be equal. Then
-    it has no leading directions to test, and the test statistic is HSIC of mask and labels. Its
-    null distribution has the moments over all permutations.
+    it has no leading directions to test, and the test statistic is the HSIC of mask and labels. The
+    null distribution is approximated from the moments of all permutations.
     """
     if isinstance(C, LowRankSymmetric):
         test = MissingnessTest(np.asarray(C.F * np.sqrt(np.abs(C.weights))))

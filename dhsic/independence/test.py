@@ -48,7 +48,7 @@ class TestResult:
     statistic : float
         HSIC.
     p_value : float
-        Probability of a statistic at least as large if X and Y were independent.
+        Probability of a statistic at least this large if X and Y were independent.
     method : str
         Method of the p-value: "permutation", "gamma" or "normal".
     n_samples : int
@@ -57,8 +57,8 @@ class TestResult:
         Number of random permutations; 0 for the other methods.
     null_mean, null_variance : float
         Mean and variance of the statistic under independence: over the random permutations, or in
-        closed form over all of them (``"gamma"``). For ``"normal"`` 0 and the variance of JMLR
-        Theorem 5, the variance of HSIC_1 under dependence.
+        closed form over all permutations (``"gamma"``). For ``"normal"``: 0, and the variance of
+        HSIC_1 under dependence (JMLR Theorem 5).
     sigma : float
         Width of the data kernel; 1 for a kernel without a width.
     """
@@ -93,7 +93,9 @@ class TestResult:
                 "describes HSIC under independence; pass method='normal'."
             )
         if isinstance(level, bool) or not 0 < level < 1:
-            raise InputError(f"level={level!r}; pass a number between 0 and 1, such as 0.95.")
+            raise InputError(
+                f"level={level!r} is out of range. Pass a number between 0 and 1, such as 0.95."
+            )
         reach = float(ndtri((1.0 + level) / 2.0)) * float(np.sqrt(self.null_variance))
         return self.statistic - reach, self.statistic + reach
 
@@ -107,7 +109,7 @@ class TestResult:
 
 @dataclass(frozen=True, eq=False)
 class HsicTest:
-    """Test of independence of various data from the same labels, processed once."""
+    """Test of independence for several data sets and the same labels, which are processed once."""
 
     spec: HsicSpec
     method: str
@@ -121,7 +123,8 @@ class HsicTest:
             )
         if not is_count(self.n_permutations):
             raise InputError(
-                f"n_permutations={self.n_permutations!r}; pass a whole number >= 1, such as 1000."
+                f"n_permutations={self.n_permutations!r} is invalid. Pass a whole number >= 1, "
+                "such as 1000."
             )
         check_seed(self.seed)
         statistic = self.spec.statistic
@@ -144,7 +147,7 @@ class HsicTest:
         return self._normal(X, *sigmas) if self.method == "normal" else self._permuted(X, sigmas)
 
     def _permuted(self, X: Float, sigmas: tuple[float, ...]) -> TestResult:
-        """Test the largest HSIC over all widths, with permutations or their moments."""
+        """Test the largest HSIC over all widths, by permutations or their moments."""
         C, rounding, forms = self.C, 0.0, []
         for sigma in sigmas:
             A = estimated(self._K(X, sigma), self.spec.statistic)
@@ -180,7 +183,7 @@ class HsicTest:
 
     @cached_property
     def C(self) -> Symmetric:
-        """Residual label matrix ``R L R``; R projects out the mean and the covariates."""
+        """Residual label matrix ``R L R``, where R projects out the mean and the covariates."""
         L: Symmetric | None = self.spec.labels.low_rank()
         if L is None:
             self._check_room()
@@ -191,7 +194,7 @@ class HsicTest:
         return C
 
     def _K(self, X: Float, sigma: float) -> Symmetric:
-        """Kernel matrix of X (m, d); a low-rank matrix if possible and if C has low rank."""
+        """Compute the kernel matrix of X (m, d), in low rank if possible and if C has low rank."""
         kernel = self.spec.kernel
         K = None if isinstance(self.C, DenseSymmetric) else low_rank_kernel(kernel, X, sigma)
         if K is not None:
@@ -220,7 +223,7 @@ class HsicTest:
         needed, free = (SQUARES + (len(self._grid) or 1)) * 8 * m * m, available_bytes()
         if needed > free:
             raise MemoryBudgetError(
-                f"Kernel matrices of {m:,} x {m:,} samples need {human(needed)}, but "
+                f"Kernel matrices of {m:,} x {m:,} samples need {human(needed)}, but only "
                 f"{human(free)} are available. Test on fewer samples, or on fewer features at a "
                 "time (a single feature needs no such matrix), or pass method='normal'."
             )
@@ -243,8 +246,8 @@ def hsic_test(
 ) -> TestResult:
     """Test whether X and Y are independent, by their HSIC.
 
-    A small p-value means that they are not. The kernels determine which dependence is detected; the
-    Gaussian kernel detects every kind (JMLR 2.3). Use ``"permutation"`` unless it is too slow.
+    A small p-value is evidence of dependence. The kernels determine which dependence is detected;
+    the Gaussian kernel detects every kind (JMLR 2.3). Use ``"permutation"`` unless it is too slow.
 
     Parameters
     ----------
@@ -253,8 +256,9 @@ def hsic_test(
     Y : (m,) or (m, t) array
         Labels; (m, m) for ``label_kernel="precomputed"``.
     kernel, label_kernel, bandwidth, estimator, covariates
-        See `dhsic.hsic`. For a list of bandwidths the one with the largest HSIC is used, chosen
-        again in every permutation, so the test stays valid; ``method="permutation"`` only.
+        See `dhsic.hsic`. In a list of bandwidths, the one with the largest HSIC is used. It is
+        chosen again in every permutation, so the test stays valid. A list needs
+        ``method="permutation"``.
     method : {"permutation", "gamma", "normal"}
         ``"permutation"``: the fraction of random permutations of the labels with an HSIC at least
         as large. Valid for any number of samples; the p-value is at least
@@ -269,8 +273,8 @@ def hsic_test(
         few values, they are within a factor of two throughout.
         ``"normal"``: HSIC_1 over its standard error (JMLR Theorem 5, eq. 15), which is normal if X
         and Y *depend* on each other. If they do not, HSIC_1 varies less, O(1/m) instead of
-        O(1/sqrt(m)): the test is conservative, and mostly less powerful. Use it for the size of a
-        dependence, ``result.interval()``, rather than for its existence.
+        O(1/sqrt(m)): the test is conservative, and mostly less powerful. Use it to estimate the
+        strength of a dependence, ``result.interval()``, rather than to detect one.
     n_permutations : int
         Number of random permutations.
     random_state : int

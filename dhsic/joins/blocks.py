@@ -27,7 +27,10 @@ Aligned = Callable[[Any, str, Array], Array | None]
 
 @dataclass(frozen=True)
 class BlockNames:
-    """Block parameters as passed; `columns` are the columns of a frame or table in them."""
+    """Arguments `permute_whole` and `permute_within` as users pass them.
+
+    `columns` are the names of columns of a frame or table among these arguments.
+    """
 
     whole: Any = None
     within: Any = None
@@ -35,7 +38,7 @@ class BlockNames:
 
     @classmethod
     def of(cls, data: Any, whole: Any, within: Any) -> BlockNames:
-        """Create the blocks from parameters; names of columns of a frame become the columns."""
+        """Create the object from the arguments; columns of a frame replace their names."""
         is_frame = isinstance(data, pd.DataFrame)
         if not (is_frame or is_table(data)):
             return cls(whole, within)
@@ -54,13 +57,13 @@ class BlockNames:
         return cls(each[0], each[1], columns)
 
     def not_features(self, others: Collection[str]) -> Collection[str]:
-        """Names of columns that are not features: `others`, and the columns of blocks."""
+        """Return the names of columns that are not features: `others` and the block columns."""
         return (*others, *self.columns) if self.columns else others
 
     def joined(
         self, data: Any, missing_chunks: MissingChunks, aligned: Aligned, m: int
     ) -> Blocks | None:
-        """Return the blocks of the m samples that are used; None if no blocks were passed."""
+        """Read the blocks and match them to the m samples in use; None if no blocks were passed."""
         each: list[Array | None] = []
         for parameter, given in (("permute_whole", self.whole), ("permute_within", self.within)):
             if given is None:
@@ -83,12 +86,12 @@ class BlockNames:
 
 
 def names_of_blocks(parameter: str, values: Array) -> Array:
-    """Check the blocks (m,) of a parameter, and return their names as whole numbers or text.
+    """Check the blocks (m,) passed as `parameter`, and convert them to whole numbers or text.
 
     Raises
     ------
     InputError
-        There is more than one column, or blocks are missing.
+        The blocks have more than one column, or some are missing.
     """
     values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     if values.ndim != 1:

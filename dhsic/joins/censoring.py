@@ -130,23 +130,23 @@ def warn_of_events(times: Mapping[str, Array], others: Mapping[str, Callable[[],
     times : mapping of str to (m,)
         Labels by name.
     others : mapping of str to callable
-        Functions that return other columns, (m,), by name, or labels. Only columns with a name of
-        events are read.
+        Functions that return another column or label, (m,), by its name. Only columns named like
+        events, such as "death" or "status", are read.
     """
     time = next((name for name, values in times.items() if _may_be_times(name, values)), None)
     for name, values in others.items() if time is not None else ():
         if name != time and OF_EVENT.search(plain(name)) and _are_two(values()):
             warn(
-                f"{time!r} looks like times to an event, and {name!r} tells whether the event was "
-                "observed. Without it, a time at which a sample was last seen counts like the "
-                f"time of its event. If some times are censored, pass event={name!r}"
-                f"{', and only the times as target' if name in times else ''}."
+                f"{time!r} looks like times to an event, and {name!r} looks like its events. "
+                f"Without {name!r}, a time at which a sample was last seen counts like the time of "
+                "an event. If some times are censored, pass "
+                f"event={name!r}{', and only the times as target' if name in times else ''}."
             )
             return
 
 
 def features_of_events(source: AbstractSource) -> dict[str, Callable[[], Array]]:
-    """Functions that read the features that have a name of events, (m,) each, by name."""
+    """Find features named like events ("death", "status"); return a reader of each, by name."""
     names = source.feature_names()
     if names is None or len(names) > MOST_FEATURES:
         return {}
@@ -185,21 +185,26 @@ def _refuse_other_index(role: str, values: Any, what: str, times: Any) -> None:
     have_all = len({*ours}) == len(ours) and {*ours} == {*theirs}
     code = reordered(role, values, times.index, f"{what}.index") if have_all else ""
     raise InputError(
-        f"The index of {role}= differs from that of {what}. Put both in the same order: {code}."
+        f"The index of {role}= differs from the index of {what}. Put both in the same order: "
+        f"{code}."
         if code
-        else f"The index of {role}= has other names than that of {what}, or names that repeat. "
+        else f"The index of {role}= has other names than the index of {what}, or repeated names. "
         "Pass values for the same samples, in the same order."
     )
 
 
 def with_censoring(target: Any, event: Any, entry: Any, what: str) -> tuple[Any, Censoring | None]:
-    """Attach events and entries to the times of a target, called `what` in messages.
+    """Combine the times of a target with their events and times of entry.
+
+    `what` is the name of the target in messages.
 
     Returns
     -------
-    The target, and the names of its columns. The target is a list of names of variables of the
-    data, a frame, or an array of type `CENSORED`, which has no names (None). Without events the
-    target is unchanged, unless it consists of records with an event.
+    target : list of str, frame or array
+        Names of variables of the data, a frame, or an array of type `CENSORED`. Without events,
+        the target is returned unchanged, unless it consists of records with an event.
+    censoring : Censoring or None
+        Names of the columns of the target; None for an array.
     """
     fields = getattr(getattr(target, "dtype", None), "names", None)
     if fields:
@@ -238,8 +243,8 @@ def of_records(y: Array, event: Any = None, entry: Any = None, what: str = "y") 
     for role, name in (("event", event), ("entry", entry)):
         if name is not None and name not in names:
             raise InputError(
-                f"{role}={name!r} is no field of {what}, whose fields are "
-                f"{abbreviate(map(repr, names))}. Pass the name of a field."
+                f"{role}={name!r} is not a field of {what}. The fields are "
+                f"{abbreviate(map(repr, names))}. Pass one of these names."
             )
     events = [name for name in names if y.dtype[name].kind == "b"] if event is None else [event]
     times = [name for name in names if y.dtype[name].kind in "iuf" and name not in (event, entry)]
@@ -247,9 +252,10 @@ def of_records(y: Array, event: Any = None, entry: Any = None, what: str = "y") 
         return y
     if len(events) > 1 or len(times) != 1:
         raise InputError(
-            f"{what} contains records with the fields {abbreviate(map(repr, names))}, of which "
-            f"{len(events)} are true or false and {len(times)} are numbers. Pass one boolean (the "
-            "event was observed) and one number (the time); name a time of entry with entry=."
+            f"{what} contains records with the fields {abbreviate(map(repr, names))}: "
+            f"{len(events)} of them are true or false, and {len(times)} are numbers. Pass one "
+            "boolean (the event was observed) and one number (the time); name a time of entry with "
+            "entry=."
         )
     called = tuple(f"{what}[{name!r}]" for name in (times[0], events[0], entry))
     entries, values = None if entry is None else y[entry], y[events[0]]
@@ -336,9 +342,9 @@ def censored_times(
     if late.size:
         i = late[0]
         raise InputError(
-            f"{late.size} of {len(y)} samples enter ({called[2]}) at or after their time "
-            f"({called[0]}), such as sample {i}: {y['entry'][i]:g} and {y['time'][i]:g}. A sample "
-            "is observed from its entry to its time; exclude these samples, or correct the times."
+            f"In {late.size} of {len(y)} samples, the time of entry ({called[2]}) is not before "
+            f"the time of the event or of censoring ({called[0]}), such as in sample {i}: "
+            f"{y['entry'][i]:g} and {y['time'][i]:g}. Exclude these samples, or correct the times."
         )
     return y
 
@@ -362,12 +368,13 @@ def _numbers(values: Array, name: str, what: str) -> Float:
         numbers = numbers.astype(np.float64)
     if values.dtype.kind == "b":
         raise InputError(
-            f"The {what} ({name}) are true or false; pass numbers, and events as event=."
+            f"The {what} ({name}) are true or false. Pass numbers as times, and pass the events as "
+            "event=."
         )
     missing = int((~np.isfinite(numbers)).sum())
     if missing:
         raise InputError(
-            f"{missing} of {len(numbers)} {what} ({name}) are missing or infinite; drop those "
+            f"{missing} of {len(numbers)} {what} ({name}) are missing or infinite. Drop these "
             "samples (CLI: --drop-missing)."
         )
     if numbers.min(initial=0.0) < 0:
@@ -407,7 +414,7 @@ def _tell_meanings(meanings: Mapping[Any, bool | None], name: str) -> None:
     )
     warn(
         f"The events ({name}) are words: {observed or 'no word'} is read as an observed event, and "
-        f"{censored or 'no word'} as censored. If that is wrong, pass 1 and 0."
+        f"{censored or 'no word'} as a censored time. If this is wrong, pass 1 and 0."
     )
 
 
@@ -424,8 +431,8 @@ def refuse_unclear_events(values: Array, name: str, *, is_series: bool = False) 
     are_plain = {word.lower() for word in words} <= ONE | ZERO
     if opposite and are_plain:
         raise InputError(
-            f"Does 1 or yes in {name!r} mean that the event was observed? The name says the "
-            f"opposite ({opposite[-1]}), so 0 or no usually does. "
+            f"It is unclear whether 1 or yes in {name!r} means an observed event. The name "
+            f"suggests the opposite ({opposite[-1]}), so 0 or no usually means it. "
             f"{_way(name, _both(column), is_series=is_series)}"
         )
     is_known = are_plain or None not in _meanings(column).values()
@@ -438,13 +445,13 @@ def refuse_unclear_events(values: Array, name: str, *, is_series: bool = False) 
 
 
 def _both(column: Array) -> list[Any]:
-    """Return the first two different values of a column (m,), no or 0 before others."""
+    """Return the first two distinct values of a column (m,); "no" or 0 comes first."""
     values = list(dict.fromkeys(column.tolist()))
     return sorted(values, key=lambda value: str(value).lower() not in ZERO)[:2]
 
 
 def _way(name: str, values: Sequence[Any], *, is_series: bool) -> str:
-    """Return a sentence on how to name the value of an observed event, for each of `values`."""
+    """Return advice on which argument to pass, for each of `values` that may mean an event."""
     words = [str(value).removesuffix(".0") for value in values]
     ways = []
     for value, word, other in zip(values, words, words[::-1], strict=True):
@@ -467,8 +474,8 @@ def _equal(values: Array, observed: str, name: str) -> Mask:
     if not is_event.any():
         written = dict.fromkeys(str(word).removesuffix(".0") for word in column.tolist())
         raise InputError(
-            f"No sample has {observed!r} in {name!r}, whose values are {abbreviate(written, 5)}. "
-            "Pass one of these as the value of an observed event."
+            f"No sample has the value {observed!r} in {name!r}. The values are "
+            f"{abbreviate(written, 5)}. Pass the one that means an observed event."
         )
     return is_event
 
@@ -479,7 +486,7 @@ def _typed(values: Array, name: str) -> Array:
     missing = int(is_missing(column).sum())
     if missing:
         raise InputError(
-            f"{missing} of {len(column)} events ({name}) are missing; drop those samples (CLI: "
+            f"{missing} of {len(column)} events ({name}) are missing. Drop these samples (CLI: "
             "--drop-missing)."
         )
     return column
@@ -497,8 +504,8 @@ def _events(values: Array, name: str) -> Array:
             return np.array([bool(meanings[word]) for word in column.tolist()])
         shown = abbreviate(map(repr, sorted(map(str, meanings))), 5)
         raise InputError(
-            f"The events ({name}) are text ({shown}); pass 1 or True if the event was observed and "
-            "0 or False if the time is censored."
+            f"The events ({name}) are text ({shown}). Pass 1 or True if the event was observed, "
+            "and 0 or False if the time is censored."
         )
     distinct = np.unique(column)
     if np.isin(distinct, (0, 1)).all():
@@ -511,7 +518,7 @@ def _events(values: Array, name: str) -> Array:
         return np.asarray(column == 2)
     shown = abbreviate((f"{value:g}" for value in distinct), 5)
     raise InputError(
-        f"The events ({name}) have the values {shown}; pass 1 or True if the event was observed "
+        f"The events ({name}) have the values {shown}. Pass 1 or True if the event was observed, "
         "and 0 or False if the time is censored. If there are several kinds of events, name the "
         "value of one: event='NAME=VALUE'."
     )

@@ -1,9 +1,10 @@
 """Checks of class and group names: words for missing values, and spellings that differ in case.
 
 A word such as "unknown" forms a class of samples that have nothing in common, and "M" and "m" form
-two classes of one. Both change a ranking without a sign of it, so they are refused unless the user
-states that they are names. So is a code such as 99 among classes that are otherwise words. Words
-that are often real names ("none" as a treatment), and other numbers among words, give a warning.
+two classes of one. Both change a ranking and nothing shows it, so they are refused unless the user
+states that they are names. A code such as 99 among classes that are otherwise words is refused,
+too. Words that are often real names ("none" as a treatment), and other numbers among words, give a
+warning.
 """
 
 from __future__ import annotations
@@ -230,7 +231,7 @@ def refuse_alike(called: str, are: str, text: Array, remedy: str) -> None:
     several = alike(text)
     if several:
         raise InputError(
-            f"{called} are {are}, and some differ only in upper and lower case or in spaces "
-            f"({abbreviate((' and '.join(map(repr, texts)) for texts in several), 3)}). Spell "
-            f"them the same way; {remedy}"
+            f"{called} are {are}, and some differ only in case or in spaces "
+            f"({abbreviate((' and '.join(map(repr, texts)) for texts in several), 3)}). Spell them "
+            f"the same way; {remedy}"
         )

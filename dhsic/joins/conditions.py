@@ -41,9 +41,9 @@ QUOTED, MARK = re.compile(r"`([^`]+)`"), "quoted_name_"
 class Condition:
     """A condition on variables, whose names are in `names`.
 
-    Items with a missing value in one of these variables never meet the condition. `said` is the
-    text of the condition, `tree` its syntax tree, and `what` the parameter that contains it, for
-    messages.
+    Samples or features with a missing value in one of these variables never meet it. `said` is
+    the text of the condition, `tree` its syntax tree, and `what` the parameter that contains it,
+    for messages.
 
     Examples
     --------
@@ -84,7 +84,10 @@ class Condition:
         return cls(what, said, tree, tuple(dict.fromkeys(node.id for node in variables)))
 
     def holds(self, values: Mapping[str, Array]) -> Mask:
-        """Return the mask (n,) of items that meet the condition; `values` are (n,) per variable."""
+        """Return the mask (n,) of the items that meet the condition.
+
+        `values` contains an array (n,) for each variable.
+        """
         missing = (is_missing(_typed(values[name])) for name in self.names)
         return self._evaluate(self.tree, values) & ~reduce(operator.or_, missing)
 
@@ -121,8 +124,9 @@ class Condition:
             names = [side.id for side in (left, right) if isinstance(side, ast.Name)]
             held = "; ".join(f"{n} contains {abbreviate(_first(values[n]))}" for n in names)
             raise InputError(
-                f"{self.what}={self.said!r} compares numbers with text, or text by size: {held}. "
-                "Compare numbers with numbers, and text with text in quotes, by == or !=."
+                f"{self.what}={self.said!r} compares numbers with text, or compares texts by < or "
+                f">: {held}. Compare numbers with numbers, and compare text with quoted text by == "
+                "or !=."
             )
         return np.asarray(mask, dtype=bool)
 

@@ -50,10 +50,10 @@ def refuse_other_start(what: str, key: Key, ours: Array, rewriting: Callable[[st
     side = "the data" if own.first == 0 else what
     raise InputError(
         f"Column {key.description} of {what} numbers its rows {theirs}, and the samples of the "
-        f"data are numbered {own}, so by these numbers a row may belong to the neighbour of its "
-        "sample. If they were counted from different starts, make the names the same"
-        f"{': ' * bool(rewritten)}{rewritten}. If equal numbers are the same sample, remove sample "
-        f"{own.prefix}0 from {side}."
+        f"data are numbered {own}, so a match by these numbers may assign each row to the next "
+        "sample. If one numbering starts at 0 and the other at 1, make the names the "
+        f"same{': ' * bool(rewritten)}{rewritten}. If equal numbers are the same sample, remove "
+        f"sample {own.prefix}0 from {side}."
     )
 
 
@@ -107,7 +107,7 @@ def refuse_other_order(
     for name in free(columns, wanted):
         if counts_in_other_order(columns[name]):
             raise InputError(
-                f"Column {quoted(name)} of {what} numbers the rows in another order than theirs "
+                f"Column {quoted(name)} of {what} numbers the rows, but in another order "
                 f"({', '.join(map(str, columns[name][:3]))}, ...), and the data have no sample "
                 "names to compare with. If the column numbers the samples of the data, sort the "
                 f"rows of {what} by it. Otherwise, {by_position}"

@@ -59,7 +59,7 @@ def _column(column: pd.Series) -> Array:
 
 
 def design_of(name: str, values: Array) -> Array:
-    """Return `design` of a raw column or coordinates; InputError if values are missing."""
+    """Convert a raw column or coordinates to numeric columns; InputError if values are missing."""
     column = typed(values)
     missing = is_missing(column)
     n = int((missing if missing.ndim == 1 else missing.any(axis=1)).sum())
@@ -72,11 +72,11 @@ def design_of(name: str, values: Array) -> Array:
 
 
 def may_be_codes(values: Array, name: object = "") -> bool:
-    """Whether a covariate (m,) is numbers that repeat, like codes for groups.
+    """Whether a numeric covariate (m,) has few distinct values that may be codes for groups.
 
-    They are few, and whole numbers or numbers with one decimal, such as 1.1, 1.2 and 2.1 for a site
-    and a batch. If its `name` is one of things that have codes (`THINGS_WITH_CODES`), whole numbers
-    may be many.
+    Codes are whole numbers, or numbers with one decimal, such as 1.1, 1.2 and 2.1 for a site and a
+    batch. If the `name` suggests codes, such as "plate" (`THINGS_WITH_CODES`), many distinct whole
+    numbers are codes, too.
 
     >>> may_be_codes(np.repeat([11000, 11001, 11004], 5)), may_be_codes(np.repeat([0, 1], 5))
     (True, False)
@@ -104,10 +104,10 @@ def _have_one_decimal(distinct: Array) -> bool:
 
 
 def _have_two_counts(distinct: Array) -> bool:
-    """Whether sorted numbers with one decimal count within each whole number: 1.1, 1.2, 2.1, ...
+    """Whether sorted numbers consist of two counts, such as site and batch: 1.1, 1.2, 2.1, ...
 
-    The first decimal is the same for each whole number, 0 or 1. Measurements such as 36.9 and 37.0
-    start anywhere, and have all decimals.
+    The decimals of each whole number count up from 0 or from 1. Measurements such as 36.9 and 37.0
+    begin at any decimal and contain all decimals.
     """
     parts, decimals = np.divmod(np.rint(distinct * 10.0).astype(np.int64), 10)
     first = decimals[np.searchsorted(parts, parts)]
@@ -127,24 +127,23 @@ def names_codes(name: object) -> bool:
 
 
 def taken_as_number(name: object, values: Array, remedy: str) -> str:
-    """Return a warning if a covariate (m,) that is a number may be group codes; else ""."""
+    """Return a warning if a numeric covariate (m,) may contain group codes; else ""."""
     if not may_be_codes(values, name):
         return ""
     distinct = np.unique(values)
     whole = "whole " if (distinct == np.floor(distinct)).all() else ""
     return (
         f"covariate {name!r} has {len(distinct)} distinct {whole}numbers from {distinct[0]:.15g} "
-        f"to {distinct[-1]:.15g} and is used as a number (a straight line); if they are codes for "
-        f"groups, {remedy}"
+        f"to {distinct[-1]:.15g} and is used as a number (with a linear effect); if they are codes "
+        f"for groups, {remedy}"
     )
 
 
 def warn_of_codes(columns: Iterable[tuple[Any, Array]], remedy: Callable[..., str]) -> None:
-    """Warn of covariates (m,), by name, that are probably codes for groups.
+    """Warn of numeric covariates that are probably codes for groups.
 
-    Their name says so, or they are whole numbers of which none is near 0, or they count in two
-    parts, such as 1.1, 1.2, 2.1.
-    `remedy` returns the advice for a `name`.
+    A covariate (m,) is reported if its name suggests codes, if it has only whole numbers far from
+    0, or if it has two counts, such as 1.1, 1.2, 2.1. `remedy` returns the advice for a `name`.
     """
     for name, values in columns:
         if not may_be_codes(values, name):

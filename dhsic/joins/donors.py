@@ -1,4 +1,4 @@
-"""Warning of cells of few donors that are tested as if they were independent."""
+"""Warning that cells come from a few donors, but are tested as if they were independent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CELLS = 5
 
 
 def warn_of_donors(data: Any, y: Array, rows: Index | None) -> None:
-    """Warn if labels of cells are constant within the few donors that they come from.
+    """Warn if all cells of a donor have the same label, and there are few donors.
 
     Parameters
     ----------
@@ -44,13 +44,14 @@ def warn_of_donors(data: Any, y: Array, rows: Index | None) -> None:
                 warn(
                     f"{len(y):,} cells come from {n:,} groups of {name!r}, and all cells of a "
                     "group have the same label. p-values assume independent cells, so they are far "
-                    f"too small. Pass permute_whole={name!r}, which exchanges labels of groups."
+                    f"too small. Pass permute_whole={name!r}, which permutes the labels of whole "
+                    "groups."
                 )
                 return
 
 
 def n_donors(values: Array, y: Array) -> int:
-    """Number of donors, if few and if labels y are constant within `values` (m,); else 0."""
+    """Count the donors named in `values` (m,); 0 if they are many or their labels y differ."""
     if values.ndim != 1 or len(values) != len(y):
         return 0
     _, first, donors = np.unique(values.astype(str), return_index=True, return_inverse=True)

@@ -50,10 +50,10 @@ class Environment:
 
     @property
     def main_effects(self) -> Float:
-        """Columns and their squares, (m, 2 k), which are regressed out of labels and products.
+        """Centred columns and their squares, (m, 2 k), which are regressed out before the test.
 
-        Without the squares, a curved effect of the column would look like an interaction of all
-        features that are correlated with it.
+        Without the squares, a curved effect of a column would look like an interaction with every
+        feature that is correlated with it.
         """
         centred = self.columns - self.columns.mean(axis=0)
         return np.column_stack([centred, centred**2])
@@ -79,7 +79,7 @@ def named_columns(given: Any) -> list[tuple[str, Array]]:
         return [("environment", values)]
     if values.ndim != 2:
         raise InputError(
-            f"environment has shape {values.shape}; pass one row per sample and one column per "
+            f"environment= has shape {values.shape}. Pass one row per sample, and one column per "
             "environment."
         )
     return [(f"environment {i}", column) for i, column in enumerate(values.T)]

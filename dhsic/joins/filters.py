@@ -53,7 +53,7 @@ MOSTLY = 0.5
 
 
 class AbstractCounting(ABC):
-    """Counts that filters need, over the samples `rows` (None: all) of a source."""
+    """Interface for allele counts and missing calls in the samples `rows` (None: all)."""
 
     @abstractmethod
     def alleles(
@@ -77,7 +77,7 @@ class Filters:
         id per line, with or without a header.
     mind : float, optional
         Maximum missing rate per sample (plink's --mind), such as 0.1. It is computed over the
-        features that pass the filters by name, place and condition, without those on Y.
+        features that pass the filters by name, region and condition, without features on Y.
     keep_if : str, optional
         Keep samples that meet a condition on variables of the data: ``"age >= 18 and sex == 1"``.
         Samples with a missing value in one of these variables are removed.
@@ -229,8 +229,8 @@ class Filters:
         if self.regions_start is not None:
             if str(self.regions_start) not in ("0", "1"):
                 raise InputError(
-                    f"regions_start={self.regions_start!r} is not 0 or 1; pass the number of the "
-                    "first base of a chromosome."
+                    f"regions_start={self.regions_start!r} is not 0 or 1. Pass the number that the "
+                    "first base of a chromosome has in the file."
                 )
             if self.extract_regions is None and self.exclude_regions is None:
                 raise InputError(
@@ -327,7 +327,7 @@ def of_diploids(counts: Index, source: AbstractSource, rows: Index | None) -> In
         counts[of_unknown] = 0
         warn(
             f"hwe= was not applied to {int(of_unknown.sum()):,} features on X, because the sexes "
-            f"of the samples are unknown; these features are kept. {KNOWN_BY} To exclude X, use "
+            f"of the samples are unknown. These features are kept. {KNOWN_BY} To exclude X, use "
             "chromosomes=.",
         )
     diploid = np.flatnonzero(is_mixed & ~np.isin(names, ONE_COPY)[codes])
@@ -340,9 +340,9 @@ def of_diploids(counts: Index, source: AbstractSource, rows: Index | None) -> In
 
 
 def with_haploid(frequency: Float, source: AbstractSource, rows: Index | None) -> Float:
-    """Return allele frequencies (d,) that count a haploid call, as of males on X, as one allele.
+    """Return allele frequencies (d,); a haploid call, such as a male's on X, counts as one allele.
 
-    Frequencies on Y are those of males, if sexes are known, as in PLINK. Features with both haploid
+    On Y, only males are counted if sexes are known, as in PLINK. Features with both haploid
     and diploid calls, and features on Y, are read again for this.
     """
     frequencies = frequency * ((source.ploidy or DIPLOID) / full_dosages(source))
@@ -411,7 +411,7 @@ class _RemainingMask:
             )
 
     def keep(self, name: str, given: Any, called: Callable[[Any, str], Mask]) -> None:
-        """Apply a filter given as a mask or as names; `called` converts names to a mask."""
+        """Apply a filter that is a mask or a list of names; `called` converts names to a mask."""
         if given is None:
             return
         if isinstance(given, str | PathLike) or np.asarray(given).dtype.kind != "b":
@@ -421,7 +421,7 @@ class _RemainingMask:
         if mask.shape != (self.n,):
             raise InputError(
                 f"{name}= is a mask of shape {mask.shape}, but there are {self.n} {self.noun}. "
-                "Pass one value for each of them, or names."
+                "Pass one value per item, or names."
             )
         self.filter(name, ~mask if name in LEAVING_OUT else mask)
 

@@ -27,7 +27,7 @@ from dhsic.validation import as_array
 
 
 def names_of(data: Any) -> Array | None:
-    """Return the names of the rows of a pandas or xarray object; None if it has none."""
+    """Return the row names of a pandas or xarray object; None if it has no row names."""
     if hasattr(data, "iloc"):  # a pandas object, whose index contains the names
         return np.asarray(data.index)
     dims = getattr(data, "dims", ())
@@ -39,7 +39,7 @@ def names_of(data: Any) -> Array | None:
 def id_columns(data: Any) -> list[Hashable]:
     """Return the id columns of a frame, recognised by name, or by a different word in every row.
 
-    Words count as ids only if there is another column. Objects other than frames have no columns.
+    A column of words is an id column only if the frame has other columns. Other objects have none.
     """
     if not (hasattr(data, "iloc") and hasattr(data, "columns")):
         return []
@@ -64,8 +64,8 @@ def values_of(data: Any, what: str) -> Array:
         return as_array(data, what)
     if len(ids) == len(data.columns):
         raise InputError(
-            f"{what} has no columns other than {', '.join(map(repr, ids))}, which are sample "
-            f"names. Pass values too; if these columns are the values, pass {what}.to_numpy()."
+            f"{what} has only columns with sample names: {', '.join(map(repr, ids))}. Add a column "
+            f"of values. If these columns are the values, pass {what}.to_numpy()."
         )
     return as_array(data.drop(columns=ids), what)
 
@@ -86,9 +86,9 @@ def join(
     names : (m,) array or None
         Sample names of the data.
     labels : array, frame or series
-        Labels or covariates, which may have names too.
+        Labels or covariates, which may have row names.
     what : str
-        Their name in messages.
+        Name of the labels or covariates in messages.
     by_position : bool
         Whether rows are in the order of the samples, regardless of their names.
     names_code : str, optional
@@ -124,7 +124,7 @@ def _check_numbered(labels: Any, what: str) -> None:
 
 
 def names_are_given(names: Array | None) -> bool:
-    """Whether there are sample names other than the count 0, 1, 2, ... that pandas writes."""
+    """Whether sample names exist and are not the default index 0, 1, 2, ... of pandas."""
     return names is not None and not is_count(names)
 
 
@@ -136,10 +136,10 @@ def names_to_match(
 ) -> tuple[Array | None, bool]:
     """Choose the sample names of the data by which a table is matched.
 
-    If the data have no sample names, or these are only numbers of the rows, another column of the
-    data that is not a feature may contain the sample names. It is used if the table has names in
-    common with it: in a column of the same name; in `sample_column`, which the user named; or in
-    any column if the names are different words in every row.
+    If the data have no sample names, or these only number the rows, another column of the data that
+    is not a feature may contain the sample names. It is used if some of its names occur in the
+    table: in the column of the same name, or in `sample_column`. If the column of the data has a
+    different word in every row, its names may occur in any column of the table.
 
     Parameters
     ----------
@@ -182,9 +182,10 @@ def names_to_match(
 def _named_by(
     said: set[str], column: str | None, names: Array | None, ours: Mapping[str, Array]
 ) -> Array | None:
-    """Return the column of `ours` with the names `said` of a table; None if `names` have them.
+    """Return the first column of the data (`ours`) that shares sample names with a table.
 
-    The column that is called `column`, as in the table, comes first.
+    `said` are the names in the table. The column named `column` is tried first. The result is None
+    if no column has any of the names, or if the sample names of the data (`names`) have some.
     """
     if names is not None and not said.isdisjoint(as_text(names)):
         return None
@@ -204,7 +205,7 @@ def in_order(
 ) -> Array:
     """Return labels or covariates as an array, in the order of the samples of X in memory.
 
-    `values` are the values of `labels`, if they are known already; other parameters are those of
+    `values` are the values of `labels`, if they are known already. For the other parameters, see
     `join`.
     """
     alignment = join(names_of(X), labels, what, names_code=names_code, by_position=by_position)
@@ -222,9 +223,9 @@ def check_order(
 ) -> None:
     """Refuse labels or covariates with other sample names than the data, or in another order.
 
-    The index 0, 1, 2, ... that pandas creates by default is ignored, unless the names of the other
-    side are whole numbers, too, and some of them are equal: then both may come from one frame.
-    `samples` are the sample names of the data; other parameters are those of `join`.
+    The default index 0, 1, 2, ... of pandas is ignored, unless the other object has whole numbers
+    as names, too, and both share some: then both may come from one frame. `samples` are the sample
+    names of the data. For the other parameters, see `join`.
     """
     theirs = names_of(labels)
     if by_position or samples is None or theirs is None or len(samples) != len(theirs):
@@ -266,7 +267,7 @@ def check_order(
 def _of_different_samples(
     what: str, labels: Any, ours: Array, problem: str, position: str
 ) -> InputError:
-    """Return the error that `labels` lack some of the samples `ours` of X.
+    """Create the error that `labels` have no rows for some of the samples of X, named `ours`.
 
     `problem` is an example, and `position` the advice on how to match by position.
     """
@@ -282,26 +283,26 @@ def _of_different_samples(
 
 
 def _refuse_reset(what: str, samples: Array, theirs: Array) -> NoReturn:
-    """Refuse two indices of which one only counts rows, so equal numbers are not equal samples.
+    """Refuse two whole-number indices if one only counts rows: equal numbers may be other samples.
 
-    `samples` and `theirs` are the indices of X and of the object that messages call `what`.
+    `samples` is the index of X, and `theirs` is the index of the object called `what` in messages.
     """
     is_theirs = is_count(theirs)
     reset, other = (what, "X") if is_theirs else ("X", what)
     others = abbreviate(samples if is_theirs else theirs, 3)
     raise InputError(
-        f"The index of {reset} is 0, 1, 2, ..., which pandas writes if a table has no index or if "
-        f"it was reset, and the index of {other} is {others}. So equal numbers may be different "
-        f"samples, and {what} cannot be matched by them. If the rows of {what} are in the order "
-        f"of X, pass by_position=True. Otherwise, take both from one table without a reset of the "
-        "index."
+        f"The index of {reset} is 0, 1, 2, ..., the default of pandas, and the index of {other} is "
+        f"{others}. So equal numbers may be different samples, and {what} cannot be matched to X. "
+        f"If the rows of {what} are in the order of X, pass by_position=True. Otherwise, take both "
+        "from one table, and do not reset the index."
     )
 
 
 def _explain_mismatch(spelling: str, what: str, labels: Any, ours: Array) -> str:
-    """Add advice on how to rename the samples of `labels` to a sentence on their spelling.
+    """Return the sentence `spelling`, followed by code that renames the samples of `labels`.
 
-    The sentence, `spelling`, comes from `difference`; `ours` are the sample names of the data.
+    The sentence comes from `difference` and says how the names are spelled differently. `ours` are
+    the sample names of the data.
     """
     names = as_text(names_of(labels))
     change, setup = renaming_expression(names, ours, "X") if spelling else ("", "")

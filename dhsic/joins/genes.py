@@ -60,7 +60,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True)
 class Genes:
-    """Genes (n,): chromosome, first and last base (from 1, included), name and strand ("+", "-").
+    """Genes (n,): chromosome, first and last base (counted from 1), name and strand ("+", "-").
 
     Chromosomes have their names in the file; `source` is the name of the file, for messages.
     """
@@ -89,8 +89,8 @@ class Genes:
         suffix = suffixes[-1] if suffixes else ""
         if suffix not in (*GFF, *BED):
             raise InputError(
-                f"{where} is not recognised as a file of genes; pass a file that ends in .gtf, "
-                ".gff3 or .bed (or .gz after that)."
+                f"{where} is not recognised as a file of genes. Pass a file that ends in .gtf, "
+                ".gff3 or .bed (compressed: .gz)."
             )
         try:
             frame = _of_bed(where) if suffix in BED else _of_gff(where)
@@ -112,14 +112,14 @@ class Genes:
 
     @cached_property
     def _codes(self) -> dict[str, Index]:
-        """Positions of the genes of each chromosome, by its name in the file."""
+        """Indices of the genes on each chromosome, by the chromosome's name in the file."""
         codes, names = pd.factorize(self.chromosomes)
         order = np.argsort(codes, kind="stable")
         edges = np.searchsorted(codes[order], np.arange(names.size + 1))
         return {str(n): order[edges[i] : edges[i + 1]] for i, n in enumerate(names)}
 
     def by_chromosome(self, chromosomes: Iterable[str]) -> dict[str, Index]:
-        """Positions of the genes of each of these chromosomes; those without genes are left out.
+        """Return the indices of the genes on each of these chromosomes; omit those without genes.
 
         "chr6", "6", "06" and "NC_000006.12" are the same chromosome, and so are "X" and, in human
         data, PLINK's "23".
@@ -141,7 +141,7 @@ class Genes:
         }
 
     def check(self, chromosomes: Iterable[str]) -> list[str]:
-        """Return the chromosomes of the data without a gene; InputError if all lack genes."""
+        """Return the chromosomes of the data that have no gene; InputError if none has one."""
         said = [*dict.fromkeys(chromosomes)]
         matched = self.by_chromosome(said)
         if not matched:
@@ -153,7 +153,7 @@ class Genes:
         return [name for name in said if name not in matched]
 
     def segments(self, chromosomes: Iterable[str]) -> dict[str, Segments]:
-        """Segments of each of these chromosomes that has genes, for `nearest_genes`."""
+        """Split these chromosomes into segments for `nearest_genes`; omit those without genes."""
         return {
             name: Segments.of(self.starts[at], self.ends[at], self.names[at])
             for name, at in self.by_chromosome(chromosomes).items()
@@ -163,11 +163,11 @@ class Genes:
 def nearest_genes(
     segments: Mapping[str, Segments], chromosomes: Array, positions: Index
 ) -> tuple[Array, Index]:
-    """Nearest gene of each position, and the distance in bases (0 inside a gene), (n,) each.
+    """Find the nearest gene of each position, and the distance in bases (0 inside a gene).
 
-    Genes that overlap at a position are all named, separated by commas. At equal distances, the
-    gene with smaller positions is named. Without a gene on the chromosome, or without a position (0
-    or less), the name is "" and the distance `UNKNOWN`.
+    Both results have shape (n,). Genes that overlap at a position are all named, separated by
+    commas. At equal distances, the gene with smaller positions is named. If the chromosome has no
+    gene, or the position is unknown (0 or less), the name is "" and the distance `UNKNOWN`.
     """
     names = np.full(len(positions), "", dtype=object)
     distances = np.full(len(positions), UNKNOWN, dtype=np.int64)
@@ -181,10 +181,10 @@ def nearest_genes(
 
 @dataclass(frozen=True)
 class Segments:
-    """A chromosome in segments between the ends of its genes.
+    """Segments of a chromosome; a new one begins wherever a gene starts or ends.
 
-    Segment i begins at `edges[i]`. `inside` names the genes that overlap in it, or is "" between
-    genes; then `before` and `after` name the genes that end and begin at its edges.
+    Segment i begins at `edges[i]`. `inside[i]` names the genes that overlap in it. Between genes,
+    `inside[i]` is "", and `before[i]` and `after[i]` name the genes on both sides.
     """
 
     edges: Index
@@ -194,7 +194,7 @@ class Segments:
 
     @classmethod
     def of(cls, starts: Index, ends: Index, names: Array) -> Segments:
-        """Segments of the genes of a chromosome, sorted by start."""
+        """Create the segments from the genes of a chromosome, which are sorted by start."""
         edges = np.unique(np.concatenate([[1], starts, ends + 1]))
         opening, closing = defaultdict(list), defaultdict(list)
         for i, (first, after_last) in enumerate(zip(starts.tolist(), ends + 1, strict=True)):
@@ -213,7 +213,7 @@ class Segments:
         return cls(edges, inside, before, after)
 
     def nearest(self, positions: Index) -> tuple[Array, Index]:
-        """Names and distances of the nearest genes of positions, see `nearest_genes`."""
+        """Return the names and distances of the genes nearest to positions, see `nearest_genes`."""
         at = np.searchsorted(self.edges, positions, "right") - 1
         far = np.iinfo(np.int64).max
         following = np.append(self.edges[1:], far)
@@ -230,7 +230,7 @@ def _joined(names: Iterable[str]) -> str:
 
 
 def _without_accession(name: str) -> str:
-    """Name of a human chromosome for its accession in the files of NCBI; other names unchanged.
+    """Replace NCBI's accession of a human chromosome by its name; keep other names.
 
     >>> _without_accession("NC_000006.12"), _without_accession("NC_000023.11")
     ('6', 'X')
@@ -245,9 +245,9 @@ def _without_accession(name: str) -> str:
 
 
 def _names_beside(said: list[str], of_genes: Iterable[str]) -> dict[str, str]:
-    """Normalised names of the chromosomes of the data, given those of the genes.
+    """Normalise the chromosome names `said` of the data; return the new names by the old ones.
 
-    PLINK's 23 is X unless the genes have an autosome 23, as those of cattle have.
+    PLINK's 23 becomes X, unless the genes lie on an autosome 23, as in cattle.
     """
     listed = [*of_genes]
     numbers = {chromosome_name(name) for name in listed}
@@ -282,7 +282,7 @@ def _of_gff(path: str) -> pd.DataFrame:
 
 
 def _lines_of_gff(path: str) -> Iterator[pd.DataFrame]:
-    """Yield the lines that have all columns, in parts; comments and sequences are omitted."""
+    """Yield the complete lines in chunks; comments and sequences are omitted."""
     with _opened(path) as file:
         try:
             for part in pd.read_csv(
@@ -304,8 +304,8 @@ def _lines_of_gff(path: str) -> Iterator[pd.DataFrame]:
             return
         except ValueError as error:
             raise InputError(
-                f"{path} is not a GTF or GFF3 file, whose lines have nine columns separated by "
-                f"tabs ({str(error).strip()}). Download it again."
+                f"{path} is not a GTF or GFF3 file: these have nine columns separated by tabs "
+                f"({str(error).strip()}). Download it again."
             ) from error
 
 
@@ -315,14 +315,14 @@ def _matching(values: pd.Series[str], pattern: re.Pattern[str]) -> pd.Series[boo
 
 
 def _named(lines: pd.DataFrame) -> pd.DataFrame:
-    """Lines of parts of genes, with the name and the id of their gene."""
+    """Add the name and the id of the gene to lines that describe parts of genes, such as exons."""
     attributes = lines["attributes"]
     named = lines.assign(id=_first_of(PART_IDS, attributes), name=_first_of(PART_NAMES, attributes))
     return named[named["id"] != ""]
 
 
 def _extents(lines: pd.DataFrame) -> pd.DataFrame:
-    """Merge lines of parts to genes: first to last base by id and chromosome."""
+    """Merge parts of genes into genes: from the first to the last base, by id and chromosome."""
     genes = lines.groupby(["chromosome", "id"], as_index=False, sort=False)
     return genes.agg(
         name=("name", "first"),
@@ -364,7 +364,7 @@ def _of_bed(path: str) -> pd.DataFrame:
 
 
 def _placed(frame: pd.DataFrame, path: str, first: int) -> pd.DataFrame:
-    """Lines with numeric start and end, counted from 1; InputError for invalid intervals.
+    """Convert start and end to numbers, counted from 1; InputError for invalid intervals.
 
     `first` is the number of the first base of a chromosome in the file.
     """
@@ -375,8 +375,8 @@ def _placed(frame: pd.DataFrame, path: str, first: int) -> pd.DataFrame:
         line = frame.loc[is_bad, ["chromosome", "start", "end"]].iloc[0].tolist()
         raise InputError(
             f"{path} has a gene at {line[0]}:{line[1]}-{line[2]}, which is not an interval of "
-            f"bases ({int(is_bad.sum()):,} such lines). Correct these lines, or download the file "
-            "again."
+            f"bases ({int(is_bad.sum()):,} lines are invalid). Correct these lines, or download "
+            "the file again."
         )
     numbers = numbers.astype(np.int64)
     return frame.assign(start=numbers["start"] + (1 - first), end=numbers["end"])

@@ -8,9 +8,9 @@ under random mating is
 and the p-value is the sum of ``P`` over all h with the parity of a that are at most as likely as
 the observed h (Wigginton, Cutler and Abecasis, 2005). There is no mid-p correction.
 
-A filter needs only to know whether the p-value reaches a limit. The p-value is at least ``P`` of
-the observed genotypes, and at most this times the number of possible h, so few variants need the
-sum.
+A filter needs only to know whether the p-value reaches a limit. The p-value lies between ``P(h)``
+of the observed h, and this probability times the number of possible h. These bounds decide for most
+variants, without the sum.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROUNDING = 1e-7
 
 
 def log_factorials(n: int) -> Float:
-    """Logarithms of ``0!`` to ``n!``, (n + 1,)."""
+    """Return the logarithms of ``0!`` to ``n!``, (n + 1,)."""
     return np.asarray(gammaln(np.arange(1.0, n + 2.0)))
 
 
@@ -54,7 +54,7 @@ def exact_p(counts: Index) -> Float:
 
 
 def is_in_equilibrium(counts: Index, least: float) -> Mask:
-    """Whether the p-values (c,) of counts (c, 3) are at least `least`; True without genotypes."""
+    """Mask (c,) of genotype counts (c, 3) with a p-value of `least` or more; True without calls."""
     n, alternative = counts.sum(axis=1), counts[:, 1] + 2 * counts[:, 2]
     factorial = log_factorials(2 * int(n.max(initial=0)))
     observed = log_probability(counts[:, 1], alternative, n, factorial)

@@ -1,4 +1,4 @@
-"""Lists of ids in filters, and their match to samples and features of the data."""
+"""Lists of sample or feature ids that users pass to filters, matched to the names in the data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class IdList:
         self.counts = np.zeros(self.names.size, dtype=np.int64)
 
     def among(self, *names: Array) -> Mask:
-        """Return the mask of items in the list; `names` are alternative name arrays, best first."""
+        """Return the mask of the items in the list, and count how often each id occurs.
+
+        `names` are arrays of alternative names of the items; the first ones take precedence.
+        """
         at = np.full(len(names[0]), -1)
         for item_names in names[::-1]:
             positions = self.names.get_indexer(pd.Index(item_names, dtype=object))
@@ -43,10 +46,10 @@ class IdList:
         return at >= 0
 
     def tell(self, name: str, noun: str, ours: Iterable[str]) -> None:
-        """Warn of ids that the data lack or contain more than once; InputError if they lack all.
+        """Warn of ids that are absent from the data, or repeated; InputError if all are absent.
 
-        `ours` are the names in the data, which the error compares with the ids. `name` is the
-        filter, and `noun` is "samples" or "features".
+        `ours` are the names in the data; the error explains how the ids are spelled differently.
+        `name` is the filter, and `noun` is "samples" or "features".
         """
         lacking, repeated = self.names[self.counts == 0], self.names[self.counts > 1]
         if lacking.size == self.names.size:

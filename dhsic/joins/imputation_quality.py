@@ -27,7 +27,7 @@ def imputation_quality(
 ) -> Float:
     """Compute the imputation quality of all features, (d,): 0 if a feature is constant.
 
-    Features on Y and MT have infinite quality, because all of their calls are of one allele.
+    Features on Y and MT have infinite quality, because their calls are haploid.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ def imputation_quality(
     if alleles.squares is None:
         raise InputError(
             f"{said} filters imputed dosages by their quality, but X contains whole numbers "
-            f"({np.dtype(source.dtype)}), of which none is uncertain. Do not use this filter, or "
-            "open the dosages of the data (variable=)."
+            f"({np.dtype(source.dtype)}), which are not imputed dosages. Do not use this filter, "
+            "or open the dosages of the data (variable=)."
         )
     alleles.minor_frequency(source, m, said)  # refuses values that count no alleles
     ploidy = source.ploidy or DIPLOID
@@ -60,7 +60,10 @@ def imputation_quality(
 
 
 def _quality(n: Index, total: Float, squares: Float, ploidy: int) -> Float:
-    """Ratio of observed to expected variance, (c,), from sums over n dosages; 0 if undefined."""
+    """Compute the ratio of observed to expected variance, (c,), from sums over n dosages.
+
+    The ratio is 0 where it is undefined.
+    """
     mean = total / np.maximum(n, 1)
     expected = mean * (1 - mean / ploidy)
     variance = squares / np.maximum(n, 1) - mean**2

@@ -49,7 +49,7 @@ def _written(value: Any) -> str:
 
 
 def names_rows(values: Array) -> bool:
-    """Whether a text column has a unique non-numeric value in every row."""
+    """Whether every row of a text column has a different value that is not a number."""
     return len(values) > 2 and pd.Index(values).is_unique and not any(map(is_numeral, values))
 
 
@@ -71,7 +71,7 @@ def quoted(name: str) -> str:
 
 @dataclass(frozen=True)
 class Key:
-    """A possible match of the rows of a table to samples, by the names in one to three columns."""
+    """One to three columns of a table that may name the samples, and the match by these names."""
 
     columns: tuple[str, ...]  # columns; the names are their joined values
     description: str  # of the columns, for messages
@@ -84,7 +84,7 @@ class Key:
 
     @cached_property
     def rows(self) -> Index:
-        """First row of each sample, (m,); -1 if it has none."""
+        """First row that names each sample, (m,); -1 for samples that no row names."""
         rows = np.full(self.m, -1, dtype=np.int64)
         named_rows = np.flatnonzero(self.at >= 0)[::-1]
         rows[self.at[named_rows]] = named_rows
@@ -113,17 +113,17 @@ class Key:
 
     @property
     def counts(self) -> bool:
-        """Whether the key is plausible, and not a few numbers that match by chance."""
+        """Whether the key is plausible: its matches are probably not due to chance."""
         is_certain = self.is_whole or self.is_id or (self.is_large and not self.is_luck)
         return is_certain and self.n_named > 0 and not self.is_family
 
     @property
     def worth(self) -> tuple[bool | int, ...]:
-        """Value by which keys are compared: the best key has the largest.
+        """Sort key for comparing keys: the best key has the largest.
 
-        The criteria are, in this order: id columns before FID and unnamed columns, and these before
-        others; complete matches without repeated samples; matches that are not chance; the number
-        of matched samples; IID.
+        The criteria, most important first: id columns, then FID and unnamed columns, then others;
+        complete matches without repeated samples; matches that are not due to chance; the number of
+        matched samples; the column IID.
         """
         name = plain(self.columns[0]) if len(self.columns) == 1 else JOINED
         by_name = self.is_id and name not in {FAMILY, *NAMELESS}, self.is_id
@@ -131,7 +131,7 @@ class Key:
         return *by_name, is_clean, not self.is_luck, self.is_whole, self.n_named, name == SAMPLE
 
     def differs(self, other: Key) -> Index:
-        """Return the samples for which `other` names a different or an additional row."""
+        """Return the indices of samples that `other` matches to different or additional rows."""
         named_rows = np.flatnonzero(other.at >= 0)
         return np.unique(other.at[named_rows[self.rows[other.at[named_rows]] != named_rows]])
 
@@ -147,15 +147,15 @@ class Keys:
     count_rows: bool = False
 
     def all(self, sample_column: str | None = None) -> list[Key]:
-        """Return all keys, or those of the column `sample_column`.
+        """Return the keys of all columns, or of `sample_column` only.
 
-        If none of them is plausible, keys for doubled ids are appended.
+        If none of them is plausible, keys for doubled ids (``id_id``) are appended.
         """
         direct = list(self._direct(sample_column))
         return direct if any(key.counts for key in direct) else [*direct, *self._twice(direct)]
 
     def _direct(self, sample_column: str | None) -> Iterator[Key]:
-        """Yield the keys whose names are compared as they are, without doubled ids."""
+        """Yield the keys that use names unchanged; see `_twice` for doubled ids."""
         if sample_column is not None and sample_column in self.columns:
             values = self.columns[sample_column]
             yield self._of((sample_column,), quoted(sample_column), values)
@@ -178,7 +178,7 @@ class Keys:
                 yield self._of(columns, f"{listed} as {'_'.join(columns)}", values)
 
     def _twice(self, keys: list[Key]) -> Iterator[Key]:
-        """Yield keys for doubled ids (``id_id``), as written by tools for data without families."""
+        """Yield keys for doubled ids (``id_id``), which tools write for data without families."""
         fid, iid = self._called(FAMILY), self._called(SAMPLE)
         if fid is not None and iid is not None:
             families = self.columns[fid]
@@ -228,5 +228,5 @@ class Keys:
 
 
 def free(columns: Mapping[str, Array], wanted: tuple[str, ...]) -> list[str]:
-    """Return the columns that may contain sample names: neither values nor ids of parents."""
+    """Return the columns that may contain sample names: no values, and no ids of parents."""
     return [name for name in columns if name not in wanted and plain(name) not in PARENTS]

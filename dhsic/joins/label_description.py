@@ -1,4 +1,4 @@
-"""One line on labels: their kind, their values, and the label kernel that a run uses for them."""
+"""A description of labels in one line: kind, values, and the label kernel that a run uses."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ HEAVY = 10.0
 
 @dataclass(frozen=True)
 class LabelDescription:
-    """How labels are described.
+    """Settings for describing labels, and the functions that describe them.
 
     Attributes
     ----------
     label_kernel : str or None
-        Label kernel as requested; None if the method has its own, which is not described.
+        Requested label kernel; None if the method has its own, which the text omits.
     in_columns : bool
-        Whether labels are used as columns of numbers, as by tests of pairs: whole numbers that may
-        be class codes are numbers.
+        Whether labels are used as numeric columns, as in tests of pairs. Whole numbers that may be
+        class codes are then used as numbers.
     by_ranks : bool
-        Whether real labels are replaced by functions of their ranks, as by the test of single
+        Whether real labels are replaced by functions of their ranks, as in the test of single
         features.
     in_python : bool
-        Whether other label kernels are named as a parameter in Python, or as an option.
+        Whether the advice names a parameter in Python; otherwise, a command-line option.
     """
 
     label_kernel: str | None = "auto"
@@ -77,7 +77,7 @@ class LabelDescription:
             return self._mixed(values, bounds)
         ranks = ", by ranks" if kernel == RANK else ""
         if is_chosen and not (self.by_ranks or self.in_columns) and has_heavy_tails(values):
-            suffix += f"; with such heavy tails ranks find more: {self._passing(RANK)}"
+            suffix += f"; their heavy tails favour ranks: {self._passing(RANK)}"
         return f"{values.size:,} real values {bounds}{ranks}{suffix}"
 
     def _classes(self, column: Array) -> str:
@@ -89,7 +89,7 @@ class LabelDescription:
         return f"{len(names)} {'class' if len(names) == 1 else 'classes'} {sizes}"
 
     def _if_ordered(self, column: Array) -> str:
-        """Return advice on classes (m,) that are numbers and may be ordered levels, or ""."""
+        """Return advice for numeric classes (m,) that may be ordered levels; otherwise ""."""
         if column.dtype.kind not in "iuf" or len(np.unique(column)) < 3:
             return ""
         return f"; if they are ordered levels, pass {self._passing(ORDINAL)}"
@@ -109,7 +109,7 @@ class LabelDescription:
         )
 
     def _passing(self, *kernels: str) -> str:
-        """Format the argument that passes one of these label kernels, for messages."""
+        """Return the argument that selects one of these label kernels, for messages."""
         names = [repr(kernel) if self.in_python else kernel for kernel in kernels]
         listed = " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
         return f"label_kernel={listed}" if self.in_python else f"--label-kernel {listed}"
@@ -140,5 +140,5 @@ def has_heavy_tails(values: Float) -> bool:
 
 
 def plain_number(name: object) -> str:
-    """Text of a class or level: its name, or a number without trailing zeros."""
+    """Convert a class or level to text; numbers lose trailing zeros."""
     return f"{name:g}" if type(name) in (float, np.float64) else str(name)

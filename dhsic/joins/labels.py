@@ -77,7 +77,7 @@ from dhsic.sources.other_frames import in_pandas
 
 @dataclass(frozen=True)
 class Labelled:
-    """Opened data, with one row of labels and covariates for each sample that is used."""
+    """Opened data, with one row of labels and covariates for each sample in use."""
 
     source: AbstractSource
     #: (m,) or (m, t); censored times are records (m,); None if the data are their own labels.
@@ -103,9 +103,9 @@ class Labelled:
         counting: AbstractCounting | None = None,
         **options: Any,
     ) -> Labelled:
-        """Open data with `open_source`, and join labels and covariates.
+        """Open data with `open_source`, and match labels and covariates to the samples.
 
-        `options` are those of `Inputs.of`.
+        For `options`, see `Inputs.of`.
         """
         inputs = Inputs.of(data, target, covariates, **options)
         source = open_source(inputs.data, n_samples=inputs.n_samples, **inputs.opening)
@@ -157,24 +157,25 @@ class Inputs:
         Parameters
         ----------
         target : str, list of str, array or None
-            Labels, called `what` in messages, or the variables of `data` that hold them; named
-            columns of a frame or a table are not features.
+            Labels, or the names of the variables of `data` that contain them. Columns of a frame or
+            a table that are named here are not features. Messages call the labels `what`.
         by_position : bool
             Whether rows are in the order of the samples, regardless of their names.
         filters : Filters or Filtered, optional
-            Samples and features to use. Labels cover all samples, or name those they cover.
+            Samples and features to use. Labels have one row for each sample before filters, or
+            have sample names.
         not_features : collection of str
             Other columns of a frame or a table that are not features.
         event, entry : str, array or None
-            Whether the event of a censored time was observed, and when a sample entered, as values
-            or as names of columns, see `dhsic.joins.censoring.with_censoring`.
+            Events of censored times, and times of entry, as values or as names of columns, see
+            `dhsic.joins.censoring.with_censoring`.
         environment : str, list of str, array or frame, optional
             Columns with which features are paired, passed like covariates.
         permute_whole, permute_within : str, array or None
             Blocks of samples between which, or within which, labels are exchanged, see
             `dhsic.linalg.blocks`.
         sample_weight : str, array or None
-            Weights of the samples, or the variable of `data` that holds them.
+            Weights of the samples, or the variable of `data` that contains them.
         **opening
             Options of `dhsic.open_source`.
         """
@@ -200,9 +201,9 @@ class Inputs:
 
     @property
     def n_samples(self) -> int | None:
-        """Number of samples according to the labels, to find the axis of the samples in the data.
+        """Number of samples according to the labels, used to find the sample axis of the data.
 
-        It is None if there are no labels, if they are matched by name, or if a table contains them.
+        It is None without labels, if they are matched by name, or if they are columns of a table.
         """
         several = is_several(self.data)
         if self._holds_labels and (not several or names_said(self.target)):
@@ -214,7 +215,7 @@ class Inputs:
 
     @cached_property
     def _holds_labels(self) -> bool:
-        """Whether labels are read with the features: columns of a table, or of several files."""
+        """Whether the labels are columns of the table or files that contain the features."""
         return is_several(self.data) or ("not_features" in self.opening and is_table(self.data))
 
     @property
@@ -358,8 +359,8 @@ class Inputs:
     def _check_order_by_columns(self, source: AbstractSource, what: str) -> None:
         """Refuse frames of labels or covariates that are in another order than the data.
 
-        Columns that a frame shares with the data show the order. Frames with sample names are
-        compared by these, if the data have sample names too.
+        The order is judged by columns that the frame shares with the data. Frames with sample
+        names are not checked here if the data have sample names, too.
         """
         own = names_of(self.data) if hasattr(self.data, "iloc") else source.sample_names()
         has_names = names_are_given(own)
@@ -384,7 +385,7 @@ class _Rows:
     def aligned(self, labels: Any, what: str, values: Array | None = None) -> Array | None:
         """Return the rows of labels or covariates for the samples used, in their order.
 
-        `what` is their name in messages, and `values` are the values of `labels` if they are known.
+        `what` is the name of `labels` in messages, and `values` are their values, if known.
         The result is None if `labels` is None.
         """
         if labels is None:
@@ -425,8 +426,8 @@ def _filtered(
 ) -> Filtered:
     """Apply filters to a source that was opened from `data`.
 
-    Filters by values use the samples that remain after `of_weights`, which excludes those of weight
-    0.
+    `of_weights` excludes samples of weight 0; filters by feature values use the samples that
+    remain.
     """
     if isinstance(filters, Filtered):
         return of_weights(filters)
@@ -459,7 +460,7 @@ def _columns_apart(
 
 
 def hinted(source: AbstractSource) -> AbstractSource:
-    """Warn of the `hint` of a source, if it has one; return the source unchanged."""
+    """Issue the `hint` of a source as a warning, if it has one; return the source unchanged."""
     if source.hint:
         warn(source.hint)
     return source
@@ -521,7 +522,7 @@ def as_labels(y: Any, data: Any, missing_chunks: MissingChunks = "error") -> Arr
 
 
 def _in_one_type(labels: Array) -> Array:
-    """Convert numeric objects to float64 if equal ones differ as text, such as 1 and 1.0."""
+    """Convert numbers of type object to float64 if equal ones differ as text, such as 1 and 1.0."""
     is_number = (isinstance(v, Real) and not isinstance(v, bool) for v in labels.flat)
     if labels.dtype.kind != "O" or not all(is_number):
         return labels
@@ -590,7 +591,7 @@ def _check_names_of(name: str, values: Array) -> None:
 
 
 def refuse_ids(name: Any, labels: Array) -> None:
-    """Refuse labels that are ids: their name is typical of ids, and nearly all values differ."""
+    """Refuse labels that are ids: they have a name typical of ids, and nearly all values differ."""
     is_named = isinstance(name, str) and is_id(name) and plain(name) not in NAMELESS
     if not is_named or labels.ndim != 1:
         return

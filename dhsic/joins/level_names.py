@@ -1,7 +1,7 @@
-"""Checks of the names of levels of categorical features, as of classes and groups.
+"""Checks of the level names of categorical features.
 
-A word such as "unknown" would be a level of its own, and "M" and "m" two levels of one. Both change
-a ranking without a sign of it.
+A word such as "unknown" would be a level of its own, and "M" and "m" would be two levels instead of
+one. Both change a ranking, and nothing shows it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FEWEST_OTHERS = 1
 
 
 def check_level_names(source: AbstractSource, data: Any, named: Collection[str] | None) -> None:
-    """Refuse levels that mean a missing value, or that are one level in several spellings.
+    """Refuse levels that mean a missing value, and several spellings of one level.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ def check_level_names(source: AbstractSource, data: Any, named: Collection[str] 
     data : Any
         The data as passed, for advice.
     named : collection of str or None
-        Columns that the caller declared to be categories: words for a missing value are names
-        there.
+        Columns that the caller declared to be categories. In these, words for a missing value are
+        accepted as names.
     """
     if not source.levels:
         return

@@ -1,7 +1,7 @@
 """Names of classes and groups that look the same, but are written with different characters.
 
 A zero-width space, a no-break space, a Cyrillic letter in a Latin word, a long dash or an accent
-that is a character of its own make two classes of one, and nothing shows it.
+that is a character of its own splits one class into two, and nothing shows it.
 """
 
 from __future__ import annotations

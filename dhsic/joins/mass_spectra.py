@@ -1,4 +1,4 @@
-"""Columns or rows that describe the features of mass spectra, and are not samples: m/z, RT.
+"""Columns or rows of metabolomics tables that are not samples: m/z and retention times (RT).
 
 Programs for metabolomics write them between the names of features and the samples.
 """
@@ -33,7 +33,7 @@ def describes_features(name: str) -> bool:
 
 
 def about_descriptions(names: Iterable[object]) -> str:
-    """Return a sentence on samples that describe features according to their names; "" for none."""
+    """Return a sentence on samples named like m/z or retention times; "" if there are none."""
     found = [name for name in map(str, names) if describes_features(name)]
     if not found:
         return ""
@@ -45,7 +45,7 @@ def about_descriptions(names: Iterable[object]) -> str:
 
 
 def warn_of_descriptions(names: Array | None) -> None:
-    """Warn of samples whose `names` (m,) show that they describe features."""
+    """Warn of samples named like mass-to-charge ratios or retention times; `names` is (m,)."""
     listed = [] if names is None else [n for n in map(str, names) if describes_features(n)]
     if listed:
         warn(

@@ -1,4 +1,4 @@
-"""Checks of labels and covariates that mix numbers and text, typos or codes, or that are dates."""
+"""Checks of labels and covariates: numbers mixed with text, such as typing errors, and dates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BOOLEAN_OR_TEXT = bool | np.bool_ | str
 def text_among_numbers(
     called: str, name: str, values: Array, place: Callable[[int], str]
 ) -> OddFields:
-    """Collect the texts of a column (m,), except those of missing values.
+    """Collect the values of a column (m,) that are not numbers, except missing values.
 
     `place` describes the position of a row, for messages.
     """
@@ -55,10 +55,10 @@ def text_among_numbers(
 
 
 def is_measured(odd: OddFields, values: Array) -> bool:
-    """Whether a column of mostly numbers is a measurement, and not names of groups.
+    """Whether a column of numbers and some text contains measurements rather than group names.
 
-    It is one if at least `MEASURED` numbers differ, even if some of its values are text. Fewer
-    numbers may be names of groups, unless a text means a missing value.
+    It does if it has at least `MEASURED` distinct numbers. Fewer numbers may be names of groups,
+    unless a text means a missing value.
     """
     if odd.places and _are_written(values):
         return True
@@ -70,14 +70,14 @@ def is_measured(odd: OddFields, values: Array) -> bool:
 
 
 def _are_written(values: Array) -> bool:
-    """Whether all texts (m,) are numbers as people write them, some with commas or percent."""
+    """Whether all texts (m,) are numbers, possibly with decimal commas or percent signs."""
     texts = {str(value).strip() for value in values.tolist() if isinstance(value, str)}
     texts = {text for text in texts if text and not stands_for_none(text)}
     return bool(texts) and all(map(WRITTEN.fullmatch, texts))
 
 
 def refuse_mixed_covariate(name: str, values: Array, place: Callable[[int], str]) -> None:
-    """Refuse a covariate of a table that has numbers except for some text.
+    """Refuse a covariate of a table if it has numbers and some text.
 
     `place` describes the position of a row, for messages.
     """
@@ -96,8 +96,8 @@ def refuse_mixed_covariate(name: str, values: Array, place: Callable[[int], str]
 def check_mixed(called: str, given: Any) -> None:
     """Refuse labels or covariates, (m,) or (m, q), that mix numbers and text, or are dates.
 
-    `given` was passed in Python, and `called` is its name there. Pandas categories are always
-    names. Id columns are not checked.
+    `given` is the object passed in Python, and `called` is the name of its parameter. Pandas
+    categories are always names. Id columns are not checked.
     """
     frame = given if isinstance(given, pd.DataFrame) else _columns_of(given)
     if frame is None:
@@ -158,13 +158,13 @@ def _refuse_types(one: str, values: Array) -> None:
         remedy = f"Write each number in one way: pass {text}"
     shown = abbreviate((" and ".join(map(repr, group)) for group in several), 3)
     raise InputError(
-        f"Some values of {one} are one number in several types ({shown}), and would be different "
-        f"classes or groups. {remedy}."
+        f"Some values of {one} are equal numbers of different types ({shown}). They would be "
+        f"different classes or groups. {remedy}."
     )
 
 
 def _types_of_numbers(values: Array) -> list[list[Any]]:
-    """Return groups of equal numbers (m,) that differ as text; [] if all are numbers, not booleans.
+    """Return groups of equal values (m,) that differ as text; [] if all are numbers.
 
     >>> _types_of_numbers(np.array([1.0, "1", 2, "2", True], dtype=object))
     [[1.0, '1', True]]
@@ -182,7 +182,7 @@ def _types_of_numbers(values: Array) -> list[list[Any]]:
 
 
 def _as_numbers(odd: OddFields, one: str, values: Array) -> str:
-    """Return advice on how to convert labels (m,) with text to numbers; it ends with a space.
+    """Return advice on how to convert labels (m,) with text to numbers, and a trailing space.
 
     `one` is a Python expression for the labels.
     """
@@ -207,7 +207,8 @@ def check_names(called: str, values: Array, *, are_apart: bool = False) -> None:
     Raises
     ------
     InputError
-        The message lists the names, and says that pandas categories are accepted unchanged.
+        A name is invalid. The message lists the names, and advises to pass pandas categories if
+        they are correct.
     """
     if not all(isinstance(v, str | int | float) or pd.isna(v) for v in values):
         return

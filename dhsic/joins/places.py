@@ -1,4 +1,4 @@
-"""Chromosomes and intervals on them, as people and genome browsers write them."""
+"""Chromosomes and intervals in the notation of genome browsers, such as chr6:25,000-34,000."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Place:
     alias: Mapping[str, str]
 
     def holds(self, chromosome: str, positions: Array | None) -> Mask | bool:
-        """Return the mask of the features of a chromosome that lie inside, or one bool for all.
+        """Return the mask of the features on `chromosome` that lie inside, or one bool for all.
 
-        `positions` are those of its features.
+        `positions` are the positions of these features.
         """
         name, span = self._name(chromosome), SPAN.fullmatch(self.said)
         if name == self._name(self.said):
@@ -89,7 +89,7 @@ def features_at(said: Any, known: Mapping[str, Column]) -> Mask:
     Raises
     ------
     InputError
-        One of them contains no feature, or the data have no chromosomes.
+        A chromosome or interval contains no feature, or the data have no chromosomes.
     """
     texts = places_in(said)
     if CONTIG not in known:

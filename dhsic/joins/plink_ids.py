@@ -1,8 +1,8 @@
 """Family ids (FID) and source ids (SID) of a table, compared with those of PLINK data.
 
-PLINK matches samples by FID, IID and SID. Tables are matched by IID if it is unique, so a table of
-other people who have the same IIDs, such as 1, 2, 3, ..., would be matched without a word. So would
-a table of other samples of the same people.
+PLINK matches samples by FID, IID and SID. Here, tables are matched by IID if it is unique. Without
+these checks, a table of other people with the same IIDs, such as 1, 2, 3, ..., would be matched
+silently, and so would a table of other samples of the same people.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OTHERS = {"FID": "other people", "SID": "other samples of the same people"}
 
 
 def plink_ids(source: AbstractSource) -> dict[str, Array]:
-    """Return IID, FID and SID of all samples in the PLINK files of a source, as far as they exist.
+    """Return those of IID, FID and SID that the PLINK files of a source contain, for all samples.
 
     The result is {} if no part of the source is a PLINK file.
     """
@@ -57,7 +57,7 @@ def check_plink_ids(
     A table whose column FID was matched to the IIDs of the data is refused if the data have FIDs of
     the same names, in another order.
 
-    Ids that are 0, or the IID, name no family or source and are not compared.
+    A FID or SID that is 0 or equals the IID names no family or source, and is not compared.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ def check_plink_ids(
     order : RowOrder
         Match of the rows to the samples.
     ids : mapping
-        Columns FID and SID of the samples in the data, (m,) each, as far as they exist.
+        FID and SID of the samples in the data, (m,) each; either may be absent.
     remedy : str
-        Advice on how to match by IID alone, if not to drop the column.
+        Advice on how to match by IID alone, as an alternative to dropping the column.
     """
     by_name = {plain(name): name for name in columns}
     if [*map(plain, order.key)] == [FAMILY] and "FID" in ids:
@@ -94,7 +94,7 @@ def check_plink_ids(
             raise InputError(
                 f"In {what}, the {column} of {wrong.size:,} of {rows.size:,} samples differs from "
                 f"that in the data (first: IID {iids[first]} has {column} {theirs[first]} in the "
-                f"table and {ours[first]} in the data), so they may be {OTHERS[column]}; PLINK "
+                f"table and {ours[first]} in the data), so they may be {OTHERS[column]}. PLINK "
                 f"would not match them. Correct the {column}s, or {how} to match without the "
                 f"{column}."
             )

@@ -1,8 +1,8 @@
 """Quality controls among the samples: pools, blanks, standards and calibrators.
 
-Laboratories measure them between the samples of a study. In a ranking they form a class of their
-own, or join the class of healthy controls, and nearly every feature differs between them and the
-samples of people. They are recognised by their labels (``QC``) or names (``Blank_07``).
+Laboratories measure them between the samples of a study. If they are not excluded, they form a
+class of their own or join the class of healthy controls. Nearly every feature differs between them
+and the samples of people. They are recognised by their labels (``QC``) or names (``Blank_07``).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def is_control(name: str) -> bool:
 
 
 def _are_controls(names: Array, known: Collection[str] = ()) -> Mask:
-    """Mask (m,) of the names of quality controls; all False beside names of another kind."""
+    """Mask (m,) of the names of quality controls; all False if other names explain the words."""
     distinct = {str(name): is_control(str(name)) for name in set(names.tolist())}
     first = {re.split(r"[\W\d_]", name.lower(), maxsplit=1)[0] for name in distinct}
     is_other = any(word in first and first & beside for word, beside in NEIGHBOURS.items())
@@ -71,7 +71,7 @@ def _are_controls(names: Array, known: Collection[str] = ()) -> Mask:
 
 
 def _by_label(values: Array) -> Mask:
-    """Mask (m,) of the samples whose class is a kind of quality control, beside other classes."""
+    """Mask (m,) of samples with a class name such as "QC"; all False unless other classes exist."""
     mask = np.zeros(len(values), dtype=bool)
     if values.ndim == 1 and values.dtype.kind in "OU":
         mask = _are_controls(values.astype(str), OTHER_MEANINGS)
@@ -83,7 +83,7 @@ def _by_label(values: Array) -> Mask:
 def warn_of_controls(
     labels: Sequence[tuple[str, Array]], names: Array | None, remedy: Remedy
 ) -> None:
-    """Warn of samples that are quality controls, by their class or their name.
+    """Warn of samples that are quality controls according to their class or name.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def warn_of_controls(
     names : (m,) array or None
         Names of the samples.
     remedy : callable
-        Returns how to exclude classes of a target.
+        Returns advice on how to exclude classes of a target.
     """
     m = len(labels[0][1]) if labels else 0 if names is None else len(names)
     if not 0 < m <= MOST_SAMPLES:

@@ -27,7 +27,7 @@ FIELDS = 3
 
 @dataclass(frozen=True)
 class Regions:
-    """Regions: chromosomes, and start and end positions (n,) from 1; both ends are included."""
+    """Regions (n,): chromosome, and start and end position, counted from 1 and both included."""
 
     chromosomes: list[str]
     starts: Index
@@ -44,8 +44,8 @@ class Regions:
         name : str
             Name of the parameter, for messages.
         first : {0, 1} or None
-            Number of the first base of a chromosome. None: 0 for files ``.bed`` and ``.bed.gz``, in
-            which, as in BED, regions exclude their end; otherwise 1.
+            Number of the first base of a chromosome. None means 0 for files ``.bed`` and
+            ``.bed.gz``, where regions exclude their end, and 1 for others.
 
         Raises
         ------
@@ -58,7 +58,9 @@ class Regions:
             first = 0 if ".bed" in [suffix.lower() for suffix in suffixes[-2:]] else 1
         regions = [*_parsed(_lines(fspath(given)) if is_file else _rows(given, name), first)]
         if not regions:
-            raise InputError(f"{name}= has no regions; pass lines with chromosome, start and end.")
+            raise InputError(
+                f"{name}= contains no regions. Pass lines with chromosome, start and end."
+            )
         chromosomes, starts, ends = zip(*regions, strict=True)
         # BED counts from 0 and excludes the end, so its end is the last base if counted from 1.
         return cls(list(chromosomes), np.array(starts) + (1 - first), np.array(ends))
@@ -121,10 +123,7 @@ class Regions:
 
 
 def _lines(path: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the fields of all lines of a file that are not comments, each with a description.
-
-    The description names the line in messages.
-    """
+    """Yield a description, for messages, and the fields of each line that is not a comment."""
     text = Delimited(path, is_list=True)
     for number, fields in enumerate(text.lists(), 1):
         if fields[0].startswith("#") or fields[0] in OF_BROWSERS:
@@ -135,14 +134,14 @@ def _lines(path: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _rows(given: Any, name: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the fields of each region in memory, with a description for messages."""
+    """Yield a description, for messages, and the fields of each region in memory."""
     for row in given:
         fields = [row] if isinstance(row, str) or np.ndim(row) == 0 else [*row]
         yield f"Region {row!r} of {name}=", [str(field) for field in fields]
 
 
 def _parsed(lines: Iterable[tuple[str, list[str]]], first: int) -> Iterator[tuple[str, int, int]]:
-    """Yield chromosome, start and end of each line, given as its position in the file and fields.
+    """Yield chromosome, start and end of each line; a line is its description and its fields.
 
     `first` is the number of the first base of a chromosome, 0 or 1.
     """

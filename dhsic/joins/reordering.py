@@ -27,14 +27,14 @@ _AS_TEXT: dict[str, Callable[[pd.Index], pd.Index]] = {
 
 
 def reordered(what: str, labels: Any, names: Any, code: str) -> str:
-    """Return code that puts labels in the order of the samples of the data; "" if there is none.
+    """Return code that sorts labels into the order of the data; "" if no code can do this.
 
     Parameters
     ----------
     what : str
         Python expression for the labels.
     labels : pandas or xarray object
-        The labels. As text, without blanks around it, their names contain all `names`.
+        The labels. Their row names contain all `names`, after conversion to text.
     names : (m,) array or index
         Names of the samples of the data.
     code : str
@@ -57,7 +57,7 @@ def reordered(what: str, labels: Any, names: Any, code: str) -> str:
 
 
 def opening_code(data: Any, options: Mapping[str, Any]) -> str:
-    """Return code that opens data with the same options; data other than paths are called X.
+    """Return code that opens data with the same options; data that are no path are called X.
 
     The values of `storage_options` are not written, because they may contain passwords.
 
@@ -74,7 +74,7 @@ def opening_code(data: Any, options: Mapping[str, Any]) -> str:
 
 
 def _as_text_code(names: pd.Index, code: str) -> str:
-    """Return code that writes names as `as_text` does; "" if no expression has this result."""
+    """Return code that converts names to text like `as_text`; "" if no expression does."""
     wanted = as_text(names).tolist()
     for change, function in _AS_TEXT.items():
         try:

@@ -1,10 +1,10 @@
 """Repeated measurements: several rows of one patient, animal or plate, with one label.
 
-Such rows are not independent, and p-values that count each as a sample are far too small. Row names
-may show it (`dhsic.joins.replicates`). Otherwise it shows in a column of the data that names the
-units: each of its values occurs in several rows, with the same label in all of them. Or it shows in
-the values: the rows form small groups, and rows of a group are much closer to each other than to
-all others. Labels that differ within the groups are balanced by the design, and not reported.
+Such rows are not independent, and p-values that count each as a sample are far too small. They are
+recognised in three ways. The names of rows are similar (`dhsic.joins.replicates`). Or a column
+names the units: each of its values occurs in several rows, and they all have the same label. Or the
+values form small groups of rows that are much closer to each other than to all other rows. Groups
+with different labels inside come from a balanced design and are not reported.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MOST_LISTED, SHOWN = 1000, 3
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Units, such as patients, with one label each; `codes` (m,) are the units of all samples."""
+    """Units, such as patients, with one label each; `codes` (m,) assign a unit to each sample."""
 
     codes: Index
     n: int
@@ -60,7 +60,7 @@ class Units:
     is_feature: bool = False
 
     def first_rows(self) -> Index:
-        """First row of every unit, (n,), ascending."""
+        """Index of the first row of each unit, (n,), ascending."""
         return np.sort(np.unique(self.codes, return_index=True)[1])
 
 
@@ -72,7 +72,7 @@ def warn_of_repeats(
     names: Array | None,
     apart: tuple[str, ...] = (),
 ) -> None:
-    """Warn of rows that are repeated measurements of fewer units with one label each.
+    """Warn if rows are repeated measurements of fewer units, such as patients.
 
     Parameters
     ----------
@@ -101,19 +101,19 @@ def warn_of_repeats(
         group = np.flatnonzero(units.codes == sizes.argmax())
         called = group if names is None else [repr(str(name)) for name in names[group]]
         what = (
-            f"they form {units.n:,} groups of rows that are much closer to each other than to all "
-            f"others ({abbreviate(called, SHOWN)})"
+            f"the rows form {units.n:,} groups, and rows of a group are much more similar to each "
+            f"other than to all other rows ({abbreviate(called, SHOWN)})"
         )
     warn(
         f"{m:,} samples look like repeated measurements of {units.n:,} units: {what}, and the "
-        "labels are the same in all rows of a unit. p-values assume independent samples, and "
-        "repetitions of one unit make them far too small. Average the rows of each unit, or keep "
-        f"one of each: {_kept(first, rows, names)}.{_excluded(units)}{_exchanged(units)}"
+        "labels are the same in all rows of a unit. p-values assume independent samples, so they "
+        "are far too small. Average the rows of each unit, or keep one row of each unit: "
+        f"{_kept(first, rows, names)}.{_excluded(units)}{_exchanged(units)}"
     )
 
 
 def _kept(first: Index, rows: Index | None, names: Array | None) -> str:
-    """Return advice on how to keep the samples `first`, which are positions in `rows`."""
+    """Return advice on how to keep only the samples `first`, which are indices into `rows`."""
     kept = [] if names is None else [str(name) for name in names[first[:MOST_LISTED]]]
     if kept and first.size <= MOST_LISTED and all(name.split() == [name] for name in kept):
         return f"filters=dhsic.Filters(keep={kept!r})"
@@ -124,14 +124,14 @@ def _kept(first: Index, rows: Index | None, names: Array | None) -> str:
 
 
 def _exchanged(units: Units) -> str:
-    """Return advice on a column of units for tests of single features, or ""."""
+    """Return advice on passing the column of units to a test as blocks; "" without a column."""
     if not units.column or units.is_feature:
         return ""
     return f" Or, for tests of single features, pass permute_whole={units.column!r}."
 
 
 def _excluded(units: Units) -> str:
-    """Return advice on excluding a column of units from the features, or ""."""
+    """Return advice on excluding the column of units from the features; "" if it is none."""
     if not units.is_feature:
         return ""
     return f" The column is also used as a feature; exclude it: not_features={[units.column]!r}."
@@ -145,7 +145,7 @@ def _units_in_columns(
     rows: Index | None,
     apart: tuple[str, ...],
 ) -> Iterator[Units]:
-    """Yield the columns of a table, features or not, that contain units with one label each."""
+    """Yield the table columns, features or not, that name units with one label each."""
     if not (is_table(data) or hasattr(data, "iloc")):
         return
     for name, values in source.sample_coords().items() if is_table(data) else ():
@@ -164,7 +164,7 @@ def _units_in_columns(
 
 
 def whole_columns(source: AbstractSource, rows: Index | None) -> Iterator[tuple[str, Float]]:
-    """Yield name and values (m,) of table features that are whole numbers, none missing."""
+    """Yield name and values (m,) of the table features with whole numbers and no missing value."""
     m, d = source.n_samples if rows is None else len(rows), source.n_features
     names = source.feature_names()
     if names is None or not (source.in_memory or m * d <= MOST_VALUES):
@@ -181,10 +181,11 @@ def whole_columns(source: AbstractSource, rows: Index | None) -> Iterator[tuple[
 
 
 def _are_units(codes: Index, k: int, labels: Index, n_columns: int, *, is_named: bool) -> bool:
-    """Whether k values of a column, by `codes` (m,), are units with one label each, not by chance.
+    """Whether the k groups `codes` (m,) are units: labels are constant within each, not by chance.
 
-    The number of arrangements of labels that are constant within units is at most C ** k for C
-    different labels; the number of all arrangements is a multinomial coefficient.
+    The chance is estimated by counting arrangements of the labels. For C different labels, at most
+    C ** k arrangements are constant within units; the number of all arrangements is a multinomial
+    coefficient.
 
     >>> patients = np.repeat(np.arange(12), 4)
     >>> _are_units(patients, 12, patients % 2, 100, is_named=False)
@@ -204,9 +205,9 @@ def _are_units(codes: Index, k: int, labels: Index, n_columns: int, *, is_named:
 
 
 def _changes(codes: Index, labels: Index, numbers: Float | None) -> int:
-    """Number of changes of the labels from one unit to the next, in the order of unit codes.
+    """Count the units with another label than the unit before, in the order of their codes.
 
-    For labels that are numbers, it is the number of turns from rising to falling or back.
+    For numeric labels, count the turns from rising to falling or back.
     """
     _, first = np.unique(codes, return_index=True)
     if numbers is not None:
@@ -235,11 +236,11 @@ def _units_by_value(source: AbstractSource, labels: Index, rows: Index | None) -
 
 
 def close_groups(X: Float) -> Index | None:
-    """Codes (m,) of groups of rows of X (m, c) that are close to each other and far from others.
+    """Group rows of X (m, c) that are close to each other and far from others; return codes (m,).
 
-    The distances of all pairs of rows are sorted. If the rows form small groups, there is a gap
-    between distances within groups and those between groups, and all distances within a group are
-    below it. The result is None otherwise.
+    The distances of all pairs of rows are sorted. If the rows form small groups, a gap separates
+    the distances within groups from the distances between groups. Without such a gap, the result
+    is None.
 
     >>> X = np.repeat(np.random.default_rng(0).normal(size=(10, 20)), 2, axis=0)
     >>> close_groups(X + 0.01 * np.arange(20)[:, None]).tolist()[:6]

@@ -1,8 +1,8 @@
 """Technical replicates: several measurements of one sample, recognised by their names.
 
 Repeated measurements are not independent, so p-values that count each as a sample are far too
-small. Replicates are recognised by the ends of their names: ``P001_rep1``, ``P001_rep2``; or
-``P001``, ``P001.1``, which programs write to make names unique; and names may be equal. Biological
+small. Replicates have equal names, or names that differ only at the end: ``P001_rep1`` and
+``P001_rep2``, or ``P001`` and ``P001.1``, which programs write to make names unique. Biological
 replicates of a few conditions (``treated_rep1``) are independent samples. To exclude them, a name
 counts only if it contains a number before the end, and a warning needs many such names.
 """
@@ -51,7 +51,7 @@ def warn_of_replicates(
 ) -> bool:
     """Warn if many `names` (m,) look like repeated measurements; return whether they do.
 
-    `names` are of the samples in `rows` (None: all) of `source`, which was opened from `data`.
+    `names` belong to the samples `rows` (None: all) of `source`, which was opened from `data`.
     Columns of `data` in `apart` are labels or covariates.
     """
     if names is None or len(names) > MOST:
@@ -68,17 +68,17 @@ def warn_of_replicates(
             warn(
                 f"{n:,} of {len(texts):,} samples look like repeated measurements of "
                 f"{len(groups):,}, by their names ({shown}). p-values assume independent samples, "
-                "and repetitions of one sample make them far too small. Average them, for instance "
+                "so they are far too small. Average the measurements of each sample, for instance "
                 "in pandas, where the sample names are the index of X: "
-                f"{_averaging(groups, pattern, data, columns.values())}. Or keep one of each"
-                f"{': list their names for keep=.' if is_listed else _by(texts, others)}"
+                f"{_averaging(groups, pattern, data, columns.values())}. Or keep one of "
+                f"each{': list their names for keep=.' if is_listed else _by(texts, others)}"
             )
             return True
     return False
 
 
 def _averaging(groups: list[list[str]], pattern: str, data: Any, columns: Iterable[Array]) -> str:
-    """Return pandas code that averages samples of the same `groups` of names."""
+    """Return pandas code that averages the samples of each group of names in `groups`."""
     are_equal = all(len({*group}) == 1 for group in groups)
     base = f"X.index.astype(str).str.replace(r'{pattern}', '', regex=True)"
     dtypes = data.dtypes if isinstance(data, pd.DataFrame) else ()
@@ -90,10 +90,10 @@ def _averaging(groups: list[list[str]], pattern: str, data: Any, columns: Iterab
 
 
 def _by(names: list[str], columns: Iterable[tuple[str, Array]]) -> str:
-    """Return the end of the advice to keep one of the samples that have equal names.
+    """Return the end of the advice on how to keep one of several samples with equal names.
 
-    A column tells them apart if its values differ among samples of equal names. Samples with the
-    most frequent value are kept, or with the first of several such values.
+    A column can be used if its values differ among all samples of the same name. The advice keeps
+    the samples with the most frequent value of this column.
     """
     for name, values in columns:
         pairs = pd.DataFrame({"name": names, "value": values})
@@ -109,8 +109,8 @@ def _by(names: list[str], columns: Iterable[tuple[str, Array]]) -> str:
             f"filters=dhsic.Filters(keep_if='{variable} == {wanted.removesuffix('.0')}')."
         )
     return (
-        ". A list of names cannot tell samples of equal names apart; this keeps the first of each "
-        "name, and must be done for the labels too: X = X[~X.index.duplicated()]."
+        ". A list of names cannot distinguish samples with equal names. This code keeps the first "
+        "of each name; do the same with the labels: X = X[~X.index.duplicated()]."
     )
 
 
@@ -120,9 +120,9 @@ def _is_text(value: Any) -> bool:
 
 
 def _columns(data: Any, source: AbstractSource, rows: Index | None) -> Iterator[tuple[str, Array]]:
-    """Yield name and values (m,) of columns of a table or frame that may tell samples apart.
+    """Yield name and values (m,) of columns that may distinguish samples with equal names.
 
-    These are columns that are not features, text, and whole numbers.
+    These are text, whole numbers, and columns of a table or frame that are not features.
     """
     if not has_columns(data):
         return
@@ -138,7 +138,7 @@ def _columns(data: Any, source: AbstractSource, rows: Index | None) -> Iterator[
 
 
 def repeated(names: Iterable[str], pattern: str) -> list[list[str]]:
-    """Group names that are equal except for an end matching `pattern`; [] if they are too few.
+    """Group names that differ only in an end that matches `pattern`; [] if they are too few.
 
     >>> names = [f"P{i}_rep{k}" for i in range(12) for k in (1, 2)]
     >>> len(repeated(names, REPETITION)), repeated(["wt_rep1", "wt_rep2", "ko_rep1"], REPETITION)
@@ -158,9 +158,9 @@ def repeated(names: Iterable[str], pattern: str) -> list[list[str]]:
 
 
 def _are_of_one_sample(base: str, names: list[str], pattern: str) -> bool:
-    """Whether names may be of one sample: their common beginning `base` contains a number.
+    """Whether names may belong to one sample: their common beginning `base` contains a number.
 
-    If a program made the names unique, one of them must be `base`, which it left unchanged.
+    If `pattern` is the end that programs add to make names unique, one name must equal `base`.
     """
     made_unique = pattern == MADE_UNIQUE
     return any(map(str.isdigit, base)) and (not made_unique or base in names)

@@ -1,9 +1,9 @@
-"""Samples that occur twice, under any names: rows with the same values.
+"""Samples that occur twice, whatever their names: rows with the same values.
 
-Equal rows are common if features have few values: genotypes, presence, counts of cells that are
-mostly 0. If nearly all values of a feature differ, a row that equals another in twenty such
-features is a copy. Only some features are compared: those of the first block and, if rows agree
-there, those of blocks spread over the data. A large matrix is never read completely.
+Equal rows are common if features have few distinct values: genotypes, presence, or counts that are
+mostly 0. In a continuous feature nearly all values differ, so two rows that agree in twenty such
+features are copies. Only some features are compared: the first block and, if rows agree there,
+blocks spread over the data. A large matrix is never read completely.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def warn_of_same_samples(
 ) -> None:
     """Warn of samples that have the same values as another one.
 
-    `rows` are the samples of the source that are compared (None: all). `names` (m,) are those of
-    all samples, or None. With `skip`, nothing is read.
+    `rows` are the compared samples of the source (None: all). `names` (m,) are the names of all
+    samples, or None. With `skip`, nothing is read.
     """
     groups, n_compared = ([], 0) if skip else repeated_samples(source, rows)
     if not groups:
@@ -76,12 +76,12 @@ def warn_of_same_samples(
 
 
 def repeated_samples(source: AbstractSource, rows: Index | None) -> tuple[list[list[int]], int]:
-    """Find samples with the same values, as positions in `rows`.
+    """Find samples with the same values, as indices into `rows`.
 
     Returns
     -------
-    Groups of two or more samples in order, and the number of features that were compared. There are
-    no groups if too few features are continuous.
+    Groups of two or more samples, and the number of compared features. There are no groups if too
+    few features are continuous.
     """
     m, d = source.n_samples if rows is None else len(rows), source.n_features
     if m < FEWEST_SAMPLES or (first := first_values(source, rows)) is None:
@@ -120,7 +120,7 @@ def _values(source: AbstractSource, features: Index, rows: Index | None) -> Arra
 
 
 def _continuous(values: Array) -> Array:
-    """Mask (c,) of the features (m, c) in which most values differ."""
+    """Mask (c,) of the features in `values` (m, c) that are continuous: most values differ."""
     values = values[:: -(-len(values) // LOOKED_AT)]
     ordered, m = np.sort(values, axis=0), len(values)
     lag = max(1, int(SHARED * m))

@@ -1,7 +1,7 @@
-"""Warnings of samples and labels that make a ranking wrong, once they are matched to the data.
+"""Warnings of samples and labels that make a ranking wrong, after the match to the data.
 
-The checks are the same for labels from Python and from the command line. Each has a module of its
-own; no check changes what is used.
+The checks are the same in Python and on the command line. Each has its own module. A check only
+warns; it excludes nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def warn_of_doubtful_samples(
     compares_values: bool = True,
     has_blocks: bool = False,
 ) -> None:
-    """Warn of labels among the features, and of samples that are controls, features or repeats.
+    """Warn of features that reveal the labels, and of samples that are no independent samples.
+
+    These are quality controls, rows that describe features, and repeated measurements.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ def warn_of_doubtful_samples(
     apart : tuple of str
         Columns of the data that are labels or covariates.
     remedy : callable
-        Returns how to exclude classes of a target.
+        Returns advice on how to exclude classes of a target.
     names : array or None
         Names of all samples of the source.
     compares_values : bool

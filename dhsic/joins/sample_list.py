@@ -13,10 +13,10 @@ from dhsic.sources.ids import PARENTS, is_id, plain
 
 @dataclass(frozen=True)
 class SampleList:
-    """Samples of a file: IIDs (`own`), FIDs (`families`), and the first column.
+    """Samples listed in a file: IIDs (`own`) and FIDs (`families`).
 
-    Without a header, two columns are FID and IID, as in PLINK; `first` is then the first column,
-    which may also contain the names. It is None if there is a header or only one column.
+    In a file without a header, two columns are FID and IID, as in PLINK. But the first column may
+    also contain the sample names, so `first` is this column. Otherwise `first` is None.
     """
 
     own: list[str]
@@ -25,7 +25,7 @@ class SampleList:
 
     @classmethod
     def read(cls, path: str) -> SampleList:
-        """Read a file of ids; InputError if a line lacks one."""
+        """Read a file of ids; InputError if a line has no id."""
         lines = [*Delimited(path, is_list=True).lists()]
         first = [field.removeprefix("#") for field in lines[0]]
         has_header = lines[0][0].startswith("#") or any(map(is_id, first[:2]))

@@ -27,7 +27,7 @@ EQUAL = 1e-12
 
 
 def read_weights(given: Any, data: Any, missing_chunks: MissingChunks = "error") -> Array:
-    """Return weights as an array (n,): values, or the variable of `data` with this name."""
+    """Return weights as an array (n,): the values passed, or the variable of `data` they name."""
     if not isinstance(given, str):
         values = values_of(given, SAMPLE_WEIGHT)
     elif has_variables(data):
@@ -54,8 +54,8 @@ def checked_weights(
 ) -> Float:
     """Convert the weights of m samples to float64.
 
-    `called` is their name in messages, `option` the parameter with which they were passed, and
-    `column` the column of a table that contains them, for advice.
+    Messages call the weights `called` and the parameter `option`. If the weights are a column of
+    a table, `column` is used for advice.
 
     Raises
     ------
@@ -79,25 +79,25 @@ def checked_weights(
     if missing.any():
         raise InputError(
             f"{int(missing.sum())} of {len(numbers)} weights {called} are missing or infinite "
-            f"(first at sample {int(missing.argmax())}). Pass 0 for samples to leave out (CLI: "
-            "--drop-missing), or fill the weights in."
+            f"(first at sample {int(missing.argmax())}). Fill in these weights, or pass 0 to "
+            "exclude the samples (CLI: --drop-missing)."
         )
     if numbers.min(initial=0.0) < 0:
         raise InputError(
             f"{int((numbers < 0).sum())} of {len(numbers)} weights {called} are negative, such as "
-            f"{numbers.min():g}. A weight is the number of samples of the population that a sample "
-            "represents; pass numbers that are 0 or more."
+            f"{numbers.min():g}. A weight states how many members of the population a sample "
+            "represents. Pass numbers that are 0 or more."
         )
     if not numbers.any():
         raise InputError(
-            f"All {len(numbers)} weights {called} are zero, so no sample is left; pass positive "
+            f"All {len(numbers)} weights {called} are zero, so no sample remains. Pass positive "
             f"weights, or leave out {option}."
         )
     return numbers
 
 
 def _refuse_commas(values: Array, column: WrittenColumn) -> None:
-    """Refuse text (m,) that is numbers with commas; the message says how to convert it."""
+    """Refuse numbers with decimal or thousands commas (m,), with advice on converting them."""
     odd = text_among_numbers(column.called, "", values, lambda i: f"in row {i}")
     changes = numbers_in_python([odd], (str(value).strip() for value in values.tolist()))
     if odd.commas and changes and len(odd.commas) == len(odd.places):
@@ -108,7 +108,7 @@ def _refuse_commas(values: Array, column: WrittenColumn) -> None:
 
 
 def without_zeros(before: Filtered, weights: Float, n_samples: int) -> Filtered:
-    """Exclude samples with weight 0 from `before`; `weights` (m,) are those of its samples."""
+    """Exclude samples with weight 0 from the m samples of `before`; `weights` is (m,)."""
     positive = weights > 0
     if positive.all():
         return before
@@ -118,9 +118,9 @@ def without_zeros(before: Filtered, weights: Float, n_samples: int) -> Filtered:
 
 
 def unequal(weights: Float, notes: list[str]) -> Float | None:
-    """Return positive weights (m,); None if all are equal, because these change nothing.
+    """Return positive weights (m,); None if all are equal, because equal weights change nothing.
 
-    A sentence is added to `notes`.
+    A sentence on the weights is appended to `notes`.
     """
     if np.ptp(weights) <= EQUAL * weights.max():
         notes.append("all weights are equal and have no effect")

@@ -25,12 +25,12 @@ KNOWN_BY = "Sexes are read from .fam and .psam files, or inferred from the calls
 
 
 def on_y(source: AbstractSource) -> Mask | None:
-    """Mask of the features on Y, (d,); None without any, or if chromosomes are unknown."""
+    """Mask of the features on Y, (d,); None if there are none, or chromosomes are unknown."""
     return _on(source, (OF_MALES,))
 
 
 def of_one_copy(source: AbstractSource) -> Mask | None:
-    """Mask of the features on Y, MT and W, (d,); None if there are none, or unknown."""
+    """Mask of the features on Y, MT and W, (d,); None if there are none, or chromosomes unknown."""
     return _on(source, ONE_COPY)
 
 
@@ -53,16 +53,16 @@ def males_of(source: AbstractSource) -> Mask | None:
 
 
 def features_on_x(source: AbstractSource) -> Index:
-    """Positions of the features on X of a source of dosages; empty for other sources."""
+    """Indices of the features on X, if a source contains dosages; empty for other sources."""
     if source.on_x is None:
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(np.isin(stored_positions(source), source.on_x.positions))
 
 
 def full_dosages(source: AbstractSource) -> Float:
-    """Dosage of a call with A1 only, for each feature, (d,).
+    """Dosage of a homozygous A1 call (or haploid A1 call), for each feature, (d,).
 
-    It is the ploidy of the data, or 1 for features with haploid calls that are not scaled.
+    It is the ploidy of the data, or 1 for features with haploid calls if these are not doubled.
     """
     if parts := parts_of(source):
         stored = np.concatenate([full_dosages(part.source) for part in parts])
@@ -84,7 +84,7 @@ def missing_rates(
 ) -> Float:
     """Missing rate of each feature in the samples `rows`, (d,).
 
-    On Y, it is the rate in males, as in PLINK. If sexes are unknown, features on Y have the rate 0,
+    On Y, only males are counted, as in PLINK. If sexes are unknown, features on Y get the rate 0,
     with a warning.
 
     Parameters
@@ -104,8 +104,8 @@ def missing_rates(
     if males is None and n_lacking:
         warn(
             f"max_missing= was not applied to {n_lacking:,} features on Y with missing values, "
-            f"because the sexes of the samples are unknown; these features are kept. {KNOWN_BY} "
-            "To exclude Y, use chromosomes=.",
+            f"because the sexes of the samples are unknown. These features are kept. {KNOWN_BY} To "
+            "exclude Y, use chromosomes=.",
         )
     if males is None or not n_lacking:
         return np.asarray(rates)

@@ -1,8 +1,9 @@
 """Columns that a table of labels or covariates shares with the features of the data.
 
-If neither side has sample names, rows are matched by position. A column of both sides, such as a
-record number or an age, shows whether this is right: if it has the same numbers in another order,
-the rows belong to other samples. If the numbers all differ, they name the samples.
+If neither the table nor the data have sample names, rows are matched by position. A column that
+both contain, such as a record number or an age, shows whether this is right: if it has the same
+numbers in another order, rows would be matched to wrong samples. If all of its numbers differ, they
+identify the samples.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class SharedColumn:
 
     @property
     def names_rows(self) -> bool:
-        """Whether the numbers are whole and all differ, in the table and in the data."""
+        """Whether the numbers are whole and unique, in the table and in the data."""
         return all(
             len(np.unique(values)) == len(values) and bool((values == np.floor(values)).all())
             for values in (self.theirs, self.ours)
@@ -59,14 +60,14 @@ class SharedColumn:
 
     @property
     def is_same(self) -> bool:
-        """Whether both sides have the same numbers, in any order."""
+        """Whether the table and the data have the same numbers, in any order."""
         return len(self.theirs) == len(self.ours) and np.array_equal(
             np.sort(self.theirs), np.sort(self.ours), equal_nan=True
         )
 
     @property
     def is_key(self) -> bool:
-        """Whether the numbers name samples: whole, all different, and not shared by chance."""
+        """Whether the numbers identify samples: whole, unique, and not shared by chance."""
         if not self.names_rows:
             return False
         n_shared = len(np.intersect1d(self.theirs, self.ours))
@@ -82,11 +83,10 @@ class SharedColumn:
 def shared_columns(
     source: AbstractSource, columns: Mapping[str, Array], wanted: tuple[str, ...] = ()
 ) -> list[SharedColumn]:
-    """Return columns of a table that are also features of the data, those that name samples first.
+    """Return columns of a table that are also features; columns that identify samples come first.
 
-    A column and a feature belong together if they have the same name, or if the column has whole
-    numbers that all differ, and a feature in memory has the same ones. Columns in `wanted` are
-    labels or covariates.
+    A column and a feature belong together if they have the same name, or if they contain the same
+    unique whole numbers and the feature is in memory. Columns in `wanted` are labels or covariates.
     """
     if source.dosages or (names := source.feature_names()) is None or source.n_samples < FEWEST:
         return []
@@ -139,9 +139,9 @@ def _values(source: AbstractSource, feature: int) -> Float:
 
 
 def described(one: SharedColumn, what: str, path: str) -> str:
-    """Return the beginning of a sentence on a shared column, with its names and order.
+    """Return the beginning of a sentence on a shared column: its names, and the order of its rows.
 
-    `what` is the table, and `path` are the data.
+    `what` is the name of the table, and `path` the name of the data.
     """
     are, n = "all the same", len(np.intersect1d(one.theirs, one.ours))
     if not one.is_same:
@@ -154,10 +154,10 @@ def described(one: SharedColumn, what: str, path: str) -> str:
 
 
 def check_shared_frames(what: str, labels: Any, source: AbstractSource, data: Any) -> None:
-    """Refuse a frame of labels or covariates that is not in the order of the data `data`.
+    """Refuse a frame of labels or covariates, `labels`, that is not in the order of `data`.
 
-    `source` was opened from `data`; a column of both shows the order. The frame, which messages
-    call `what`, has no id columns and is about to be matched by position.
+    The frame has no id columns and is about to be matched by position. A column that it shares with
+    `source`, which was opened from `data`, shows the order. `what` is its name in messages.
     """
     if not isinstance(labels, pd.DataFrame) or len(labels) != source.n_samples:
         return

@@ -3,10 +3,10 @@
 The smallest or largest values of a column, up to three in total or four equal ones, are probable
 errors if they lie extremely far from all others, and if the others have no heavy tails. In incomes,
 counts and other quantities that span orders of magnitude, the largest values may lie anywhere.
-Positive values must therefore be far away on the logarithmic scale, too, on which such quantities
-span little. The result is a warning, not an error, because an outlier may be real. A larger group
-is reported if it may be in another unit (`dhsic.joins.units`), and so are two groups of values with
-a wide gap between, such as ages and years of birth.
+Positive values must therefore be far away on the logarithmic scale, too. The result is a warning,
+not an error, because an outlier may be real. A larger group is reported if it may be in another
+unit (`dhsic.joins.units`). Two groups of values with a wide gap between them, such as ages and
+years of birth, are reported, too.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def warn_of_slips(
     if not at.size:
         if groups := _groups_apart(numbers):
             warn(
-                f"The values of {what} are in two groups, {groups}, with none between. If they are "
-                "in two units, or of two kinds such as ages and years of birth, write all in the "
-                "same way."
+                f"The values of {what} form two groups, {groups}, with a wide gap between them. If "
+                "they are in two units, or are ages and years of birth, convert all to the same "
+                "quantity and unit."
             )
         return
     ordinary = np.delete(numbers, at)
@@ -94,7 +94,7 @@ def warn_of_slips(
 
 
 def _said_of_units(numbers: Float, at: Index) -> str:
-    """Return a sentence on numbers `at` that may be in another unit than the others; "" if not."""
+    """Return a sentence if the numbers at indices `at` may be in another unit; otherwise ""."""
     values, others = numbers[at], np.delete(numbers, at)
     others = others[np.isfinite(others)]
     if min(others.min(), values.min()) <= 0:
@@ -150,7 +150,7 @@ def slips_in(numbers: Float) -> Index:
 
 
 def _groups_apart(numbers: Float) -> str:
-    """Describe two groups of numbers with a wide gap between; "" if there are none.
+    """Describe two groups of numbers with a wide gap between them; "" if there are none.
 
     >>> ages = np.arange(20.0, 80)
     >>> _groups_apart(np.append(ages, 2020 - ages[:20])), _groups_apart(ages)
@@ -171,14 +171,14 @@ def _groups_apart(numbers: Float) -> str:
 
 
 def _are_apart(low: Float, high: Float) -> bool:
-    """Whether a gap is wide relative to both groups, and on the logarithmic scale too."""
+    """Whether the gap between two groups is wide, on the linear and on the logarithmic scale."""
     gaps = high[0] - low[-1], np.log(high[0] / low[-1])
     spans = (max(np.ptp(f(low)), np.ptp(f(high))) for f in (np.asarray, np.log))
     return bool(all(gap >= APART * span for gap, span in zip(gaps, spans, strict=True)))
 
 
 def _ratio_of_units(values: Float, others: Float) -> float:
-    """Return the ratio of units that moves values among others; 0 if there is none."""
+    """Find the ratio of two units that brings values into the range of others; 0 if none does."""
     least, most = others.min() / BEYOND, others.max() * BEYOND
     low, high = np.percentile(others, [5, 95])
     for ratio in UNITS:

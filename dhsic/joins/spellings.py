@@ -1,8 +1,8 @@
-"""Names of classes and groups that are probably one name, spelled differently at two sites.
+"""Names of classes and groups that are probably one name in several spellings.
 
-"yes" beside "y", "stage_I" beside "stage I" or "case." beside "case" make two classes of one. Names
-that differ only in case are refused in `dhsic.joins.class_names`, names that look the same in
-`dhsic.joins.lookalikes`.
+"yes" beside "y", "stage_I" beside "stage I" or "case." beside "case" split one class into two.
+Other modules refuse names that differ only in case (`dhsic.joins.class_names`), and names that look
+the same (`dhsic.joins.lookalikes`).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _TIMES = r"(?:day|week|month|year|hour|time|visit|cycle|lag)"
 
 
 def spelling(name: str) -> str:
-    """Return a name in lower case with one way to join its words, and no punctuation at its end.
+    """Normalise a name: lower case, uniform separators of words, and no punctuation at the end.
 
-    A hyphen between words joins them; before a number it may be a minus sign, so that T-1 is not
-    T1.
+    A hyphen between words is removed. Before a number it may be a minus sign, so it is kept: T-1 is
+    not T1.
 
     >>> [spelling(name) for name in ("Stage_II", "stage-II.", "non-smoker", "nonsmoker")]
     ['stageii', 'stageii', 'nonsmoker', 'nonsmoker']
@@ -56,7 +56,7 @@ def spelling(name: str) -> str:
 
 
 def _one_names(spellings: Collection[str]) -> dict[str, str]:
-    """Map spellings to one name each, by `SYNONYMS` and `PAIRS`.
+    """Map each spelling to its preferred name, by `SYNONYMS` and `PAIRS`.
 
     >>> _one_names(["yes", "no", "y"]), _one_names(["m", "f"])
     ({'yes': 'yes', 'no': 'no', 'y': 'yes'}, {'m': 'm', 'f': 'f'})
@@ -81,10 +81,10 @@ def _one_names(spellings: Collection[str]) -> dict[str, str]:
 
 
 def several_spellings(names: Mapping[str, int]) -> list[list[str]]:
-    """Return groups of names that are probably one, the preferred name of each group first.
+    """Return groups of names that are probably one name, the preferred spelling first.
 
-    Groups that differ only in case or blanks are left out, and there are none if all are one name.
-    `names` are numbers of samples by name.
+    Groups that differ only in case or blanks are omitted. If all names form one group, the result
+    is empty. `names` maps each name to its number of samples.
 
     >>> several_spellings(Counter(["yes", "n", "y", "no", "no"]))
     [['yes', 'y'], ['no', 'n']]
@@ -108,7 +108,7 @@ def several_spellings(names: Mapping[str, int]) -> list[list[str]]:
 
 
 def refuse_spellings(written: WrittenColumn, text: Array, otherwise: str) -> None:
-    """Refuse names (m,) of which some are probably one name in several spellings; "" is no name.
+    """Refuse several spellings of one name among `text` (m,); "" is no name.
 
     `written` is the column with the names, and `otherwise` the advice if they are different names.
     """

@@ -95,7 +95,7 @@ class Table:
         return len(next(iter(self.columns.values())))
 
     def column_name(self, name: str) -> str:
-        """Return the name of a column without the "#" of a header; InputError if there is none."""
+        """Return the name of a column without the header's "#"; InputError if it is unknown."""
         bare = name.removeprefix("#")
         if bare not in self.columns:
             assumed = f" ({self.assumed})" if self.assumed else ""
@@ -115,7 +115,10 @@ class Table:
         return f"in line {self.lines[row]}" if self.lines else f"in row {row + 1}"
 
     def in_order(self, m: int, why: str = "as requested") -> RowOrder:
-        """Match rows by position; InputError unless there are m of them. `why` ends the note."""
+        """Match rows by position; InputError unless there are m rows.
+
+        The note on the match ends with the reason, `why`.
+        """
         if self.n_rows != m:
             raise InputError(
                 f"{self.what} has {self.n_rows} rows, but the data have {m} samples. To match by "
@@ -217,7 +220,7 @@ class Table:
         refuse_other_order(self.what, self.columns, wanted, BY_POSITION)
 
     def _rewriting(self, key: Key) -> Callable[[str], str]:
-        """Return a function that advises to change the names of a key by a pandas expression."""
+        """Return a function that turns a pandas expression into advice on renaming samples."""
 
         def advice(expression: str) -> str:
             column = key.columns[0]
@@ -236,9 +239,9 @@ class Table:
         if best.is_luck:
             raise InputError(
                 f"Column {best.description} of {self.what} contains whole numbers, like the sample "
-                f"names of the data ({abbreviate(ours)}), but its name does not suggest ids, so "
-                "the match may be chance. If the column contains the sample names, "
-                f"{self.remedies[0]}; or {BY_POSITION}"
+                f"names of the data ({abbreviate(ours)}). But the name of the column does not "
+                "suggest ids, so the match may be due to chance. If the column contains the sample "
+                f"names, {self.remedies[0]}; or {BY_POSITION}"
             )
         if best.repeated.size:
             raise InputError(
@@ -256,15 +259,15 @@ class Table:
             return
         raise InputError(
             f"{best.description} and {other.description} of {self.what} match different rows to "
-            f"the samples of the data: the first matches {best.n_named} of {best.m} samples, the "
-            f"second {other.n_named}, and for {len(differs)} of these the rows differ. If one of "
-            f"them contains the sample names, {self.remedies[0]}; or {BY_POSITION}"
+            f"the samples of the data: the first matches {best.n_named} of {best.m} samples, and "
+            f"the second {other.n_named}. For {len(differs)} of these samples, the rows differ. If "
+            f"one of them contains the sample names, {self.remedies[0]}; or {BY_POSITION}"
         )
 
     def _refuse_strangers(
         self, text: Mapping[str, Array], wanted: tuple[str, ...], ours: Array
     ) -> NoReturn:
-        """Raise InputError, because no column has sample names; explain how names differ."""
+        """Raise InputError: no column contains sample names. Explain how the names differ."""
         self._check_turned(ours)
         differences = {name: difference(text[name], ours) for name in free(text, wanted)}
         differences |= self._family_difference(text, ours)
@@ -312,7 +315,7 @@ class Table:
         )
 
     def _renamed(self, column: str, names: Array, ours: Array) -> str:
-        """Return advice on how to convert names of a column to those of the data; "" if unknown."""
+        """Return advice on how to make the names of a column equal to the data's; "" if unknown."""
         change, setup = renaming_expression(names, ours, "'DATA'" if self.lines else "X")
         if not change:
             return ""
@@ -338,9 +341,9 @@ class Table:
 
     @staticmethod
     def _family_difference(text: Mapping[str, Array], ours: Array) -> dict[str, tuple[str, int]]:
-        """Return the `difference` between names of the data and IID, alone or joined to FID.
+        """Explain how the names of the data differ from IID, or from FID_IID, see `difference`.
 
-        The key of the result is the IID column; it is {} if one of the columns is lacking.
+        The key of the result is the IID column. The result is {} if FID or IID is lacking.
         """
         by_name = {plain(name): name for name in text}
         if not {FAMILY, SAMPLE} <= set(by_name):
@@ -352,7 +355,7 @@ class Table:
         return {iid: max(of_both, of_iid, key=lambda sentence_and_count: sentence_and_count[1])}
 
     def _check_lacking(self, key: Key, ours: Array, *, may_drop: bool, is_certain: bool) -> None:
-        """Refuse samples without a row, unless they may be dropped and the match is not chance."""
+        """Refuse samples without a row, unless they may be dropped and the match is certain."""
         lacking = ours[key.rows < 0]
         if set(lacking) & set(self.columns):
             raise InputError(

@@ -1,4 +1,4 @@
-"""Labels and covariates that are named columns of the data, and are not features.
+"""Labels and covariates that are columns of the data: they are named, and are not features.
 
 One text, or a list of distinct texts, names columns of a frame or table, or variables of a store.
 Labels that are passed beside a frame or table must not also be one of its columns, because this
@@ -56,7 +56,7 @@ def split_frame(
     """
 
     def names_in(given: Any) -> tuple[Any, ...]:
-        """Names in `given`; a single whole number names a column that is called by a number."""
+        """Return the names in `given`; a single whole number is the name of a column, too."""
         is_number = isinstance(given, int | np.integer) and not isinstance(given, bool)
         return (given,) if is_number else names_said(given)
 
@@ -74,7 +74,7 @@ def split_frame(
 
 
 def check_columns(X: pd.DataFrame, names: Iterable[Any]) -> None:
-    """Raise InputError if a frame has no column, or several columns, of a name."""
+    """Raise InputError if no column, or more than one column, of a frame has one of `names`."""
     for name in names:
         n = int((X.columns == name).sum())
         if n != 1:
@@ -91,7 +91,7 @@ def check_columns(X: pd.DataFrame, names: Iterable[Any]) -> None:
 
 
 def _row_hint(X: pd.DataFrame, name: str) -> str:
-    """Return advice if a row of a frame has this name, because its columns seem to be samples."""
+    """Return advice to transpose a frame if a row, not a column, has this name; else ""."""
     in_index = name in X.index
     if not in_index and not (X.shape[1] and (X.iloc[:, 0] == name).any()):
         return ""
@@ -117,11 +117,10 @@ def stacked(named: Sequence[tuple[str, Array]]) -> Array:
 
 
 def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> None:
-    """Refuse labels that are also a column of the data: by name or, if they have none, by value.
+    """Refuse labels that are also a column of the data, with the same name or the same values.
 
-    If labels have a name, and a column with another name has the same values, there is a warning.
-    Values are compared in frames only: first those of the first sample, then those of the columns
-    that agree there.
+    Values are compared in frames only. If the labels have a name, and a column with another name
+    has the same values, a warning is given instead.
     """
     names, is_frame = _names_of(target), isinstance(data, pd.DataFrame)
     dim = _dim_of_names(data)
@@ -145,8 +144,8 @@ def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> No
     if same is None:
         return
     leak = (
-        f"Column {same!r} of X has the values of {what}, so it would be a feature that reveals "
-        f"the labels. Remove it from X: {columns.format(same)}."
+        f"Column {same!r} of X has the values of {what}, so it would be a feature that reveals the "
+        f"labels. Remove it from X: {columns.format(same)}."
     )
     if names:
         warn(leak)
@@ -158,7 +157,7 @@ def refuse_held(data: Any, source: AbstractSource, target: Any, what: str) -> No
 
 
 def _dim_of_names(data: Any) -> str:
-    """Return the dimension of features of an xarray DataArray if they have names; else ""."""
+    """Return the feature dimension of an xarray DataArray if features have names; else ""."""
     if not isinstance(data, xr.DataArray) or data.ndim != 2:
         return ""
     named = (dim for dim in data.dims[::-1] if dim in data.coords)
@@ -174,9 +173,9 @@ def _names_of(target: Any) -> list[str]:
 
 
 def _column_equal(X: pd.DataFrame, target: Any, features: Collection[Any]) -> Any:
-    """Return the name of a feature with the same values as a column of the labels; None if none.
+    """Return the name of a feature with the same values as a label column; None if there is none.
 
-    Labels are (m,) or (m, t); with as many columns as rows they are a kernel matrix.
+    Labels have shape (m,) or (m, t). A square array is a kernel matrix and is not compared.
     """
     names = X.columns.tolist()
     for y in _columns_of(target, len(X)):
@@ -189,7 +188,7 @@ def _column_equal(X: pd.DataFrame, target: Any, features: Collection[Any]) -> An
 
 
 def _columns_of(target: Any, m: int) -> Iterator[Array]:
-    """Yield the columns (m,) of labels that are numbers."""
+    """Yield the numeric columns (m,) of labels."""
     if isinstance(target, pd.DataFrame):
         columns = [target.iloc[:, i].to_numpy() for i in range(target.shape[1])]
     else:
@@ -205,9 +204,9 @@ def tells_all_leaks(data: Any, source: AbstractSource) -> bool:
 
 
 def warn_of_leaks(data: Any, source: AbstractSource, y: Array | None, rows: Index | None) -> None:
-    """Warn of features of a table in memory that reveal the labels (m,): one value per class.
+    """Warn of features of a table in memory that have one value per class, and reveal the labels.
 
-    `rows` are the samples of the source that have labels.
+    `rows` are the samples of the source with labels y (None: all).
     """
     if y is None or y.ndim != 1 or len(y) < FEWEST_TOLD or not tells_all_leaks(data, source):
         return
@@ -231,17 +230,17 @@ def warn_of_leaks(data: Any, source: AbstractSource, y: Array | None, rows: Inde
     if leaks:
         what = "a different value for each class of" if of_classes else "the same values as"
         warn(
-            f"{abbreviate(map(repr, leaks), 3)} {'has' if len(leaks) == 1 else 'have'} {what} "
-            "the labels, so the labels can be read from it. If it is not a measurement, exclude "
-            f"it: not_features={leaks[:4]!r}."
+            f"{abbreviate(map(repr, leaks), 3)} {'has' if len(leaks) == 1 else 'have'} {what} the "
+            "labels, and so reveals them. If it is not a measurement, exclude it: "
+            f"not_features={leaks[:4]!r}."
         )
 
 
 def _revealing(X: Array, y: Array, at: Index, first: Index, codes: Index) -> Mask:
-    """Mask (c,) of features whose values X (k, c) of the samples `at` reveal their labels.
+    """Mask (c,) of the features in X (k, c) that have one value per class in the samples `at`.
 
-    `first` (n,) are samples of each class, all in `at`; `codes` (m,) are the classes of samples.
-    If all samples are in `first`, values must equal the labels y (m,).
+    `first` (n,) contains one sample of each class, and `codes` (m,) the class of each sample. If
+    every sample is a class of its own, values must equal the labels y (m,).
     """
     if len(first) == len(y):
         return np.asarray((y[at, None] == X).all(axis=0))
@@ -256,6 +255,6 @@ def refuse_records(y: Array, what: str) -> None:
     if names is not None:
         raise InputError(
             f"{what} contains records with the fields {abbreviate(map(repr, names))}. Pass one "
-            f"field: {what}[{names[0]!r}]. If they are times to an event, also name the field that "
-            "tells whether it was observed: event=."
+            f"field: {what}[{names[0]!r}]. If they are times to an event, also name the field of "
+            "the events: event=."
         )

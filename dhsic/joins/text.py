@@ -2,8 +2,8 @@
 
 Files are TSV, CSV, separated by white space, or PLINK files, with or without a header. Text has
 several forms for missing values (``NA``). PLINK writes -9, or 0 beside its codes for cases and
-controls. If such codes were treated as values, they would be learnt from, so they are refused
-unless the user declares what they mean.
+controls. Such codes are refused unless the user declares what they mean: treated as values, they
+would change the ranking.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def levels_in_table(path: str, name: str) -> list[str]:
 def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REMEDIES) -> Table:
     """Read a table from a text file, see `dhsic.sources.delimited.Delimited`, or an Arrow file.
 
-    `values` begins the names of columns if there is no header: the names are FID, IID, then
-    `values` followed by a number, as in PLINK. `remedies` are the advice in messages, see `Table`.
+    Without a header, columns are named as in PLINK: FID, IID, then `values` with a number
+    appended. `remedies` are the advice in messages, see `Table`.
     """
     if opener_of(path) is open_parquet:
         arrow_columns = arrow_table(on_disk(path)).columns().items()
@@ -123,8 +123,8 @@ def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REM
         is_fam = text.file.suffix.lower() in (".fam", ".psam")
         if is_fam and len(columns) not in (len(FAM) - 1, len(FAM)):
             raise InputError(
-                f"{path} has no header and {len(columns)} columns, but a .fam file has "
-                f"{len(FAM)}: {', '.join(FAM)}."
+                f"{path} has no header and {len(columns)} columns, but a .fam file has {len(FAM)}: "
+                f"{', '.join(FAM)}."
             )
         names = list(FAM[: len(columns)]) if is_fam else _headless(columns, values)
         assumed = f"no header, columns assumed to be {abbreviate(names, 8)}"
@@ -144,8 +144,9 @@ def _rows(text: Delimited) -> tuple[list[list[str]], list[int]]:
     for number, fields in text.rows():
         if len(fields) < text.width and not text.separator:
             raise text.refused(
-                f"line {number} has fewer fields than the others, and spaces do not show which "
-                "field is missing. Write NA for it, or separate columns by tabs."
+                f"line {number} has fewer fields than the other lines, and spaces do not show "
+                "which field is missing. Write NA for the missing field, or separate columns by "
+                "tabs."
             )
         rows.append(fields + [""] * (text.width - len(fields)))
         lines.append(number)
@@ -153,7 +154,7 @@ def _rows(text: Delimited) -> tuple[list[list[str]], list[int]]:
 
 
 def _headless(columns: list[Array], values: str) -> list[str]:
-    """Return names for columns without header: FID and IID, if they may be ids, then `values`."""
+    """Return names for columns without a header: FID and IID if these may be ids, then `values`."""
 
     def are_measured(column: Array) -> bool:
         """Whether a column has numbers that are not ids: some are missing or not whole."""
@@ -170,9 +171,10 @@ def _headless(columns: list[Array], values: str) -> list[str]:
 def typed(values: Array, na: tuple[str, ...] = (), not_na: tuple[str, ...] = ()) -> Array:
     """Convert values to float64 numbers with NaN if missing, or to text objects with "" if missing.
 
-    Numbers and booleans of a store are unchanged, unless `na` contains one of them. Its fixed-width
-    text is unchanged, too: it contains class names, even if they are "0" and "1". Blanks around
-    text are removed. Texts in `not_na` are values, even if they usually mean a missing value.
+    Numbers and booleans are unchanged, unless `na` contains one of them. Arrays of fixed-width text
+    (from a store) contain class names, even if these are "0" and "1", and are unchanged, too.
+    Blanks around text are removed. Texts in `not_na` are values, even if they usually mean a
+    missing value.
 
     Examples
     --------
@@ -217,11 +219,10 @@ def stripped(values: Array) -> Array:
 
 
 def check_numbers(name: str, labels: Array, values: Array) -> None:
-    """Refuse table labels (m,) that look like numbers but are read as classes, or the reverse.
+    """Refuse table labels (m,) that are read as classes but are probably numbers, or the reverse.
 
-    `labels` are converted from the text `values`. Labels with decimal commas, thousands separators
-    or percent signs would be read as classes. As numbers, the classes 1.1 and 1.10 would be the
-    same.
+    `labels` are converted from the text `values`. Numbers with decimal commas, thousands separators
+    or percent signs would be read as classes. The classes 1.1 and 1.10 would be equal as numbers.
     """
     text = stripped(values)
     there = ~is_missing(labels)
@@ -261,7 +262,7 @@ def check_numbers(name: str, labels: Array, values: Array) -> None:
 def written_twice(text: Array) -> list[list[str]]:
     """Return groups of texts that are the same number and differ by more than a final ".0".
 
-    The sign of 0 does not count: programs write -0.0 for a small negative number that was rounded.
+    The sign of 0 is ignored: programs write -0.0 for small negative numbers after rounding.
     """
     spellings: dict[float, set[str]] = {}
     for t in set(text):
@@ -285,7 +286,7 @@ def is_missing(values: Array) -> Mask:
 
 
 def whole_numbers(values: Array) -> Array:
-    """Convert text to Python integers, so that no digit is lost; 0 for other text."""
+    """Convert text to Python integers, which lose no digits; text that is no integer becomes 0."""
     if values.dtype.kind not in "OSUT":
         return values
     stripped_texts = (t.strip() for t in _texts(values))
@@ -353,7 +354,7 @@ def _check_words(X: Any, what: str, columns: Array) -> None:
 
 
 def written_by(code: float) -> str:
-    """Return words for messages on the programs that write a code: "PLINK writes"."""
+    """Return the program that writes a missing-value code, for messages: "PLINK writes"."""
     return "PLINK writes" if code in (PLINK_MISSING, 0) else "many programs write"
 
 
@@ -386,7 +387,7 @@ def codes_in(values: Array, kept: Collection[float] = ()) -> dict[float, int]:
 
 
 def _beside_scale(numbers: Array, kept: Collection[float]) -> dict[float, int]:
-    """Count codes beside a short scale of whole numbers; numbers in `kept` are not codes."""
+    """Count missing-value codes beside a short scale of whole numbers; omit numbers in `kept`."""
     levels, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
     at = codes_beside_scale(levels, counts, [code for code in SCALE_CODES if code not in kept])
     n_of = zip(levels[at].tolist(), counts[at].tolist(), strict=True)
@@ -409,11 +410,10 @@ def as_numbers(values: Array) -> Array | None:
 def n_coded(values: Array, code: float = PLINK_MISSING, kept: Collection[float] = ()) -> int:
     """Count the values that equal `code` and look like a code for missing values.
 
-    A code looks like one if it is far below all other numbers, or if the other values are text. So
-    does a code that repeats, if the others are fractions that hardly repeat (`_repeats_alone`).
-    Codes that may be values (999, 99, -1) must lie apart from a scale of many other values, further
-    if they occur only once or twice. Other codes do not count as other values, unless they are in
-    `kept`.
+    A number is counted in three cases: it is far below all other numbers; all other values are
+    text; or it repeats, and the others are fractions that hardly repeat (`_repeats_alone`). A
+    number that may be a real value (999, 99, -1) must lie apart from many other values, and farther
+    if it occurs only once or twice. Other codes are not compared, unless they are in `kept`.
 
     Examples
     --------
@@ -448,9 +448,9 @@ def n_coded(values: Array, code: float = PLINK_MISSING, kept: Collection[float] 
 
 
 def _repeats_alone(code: float, n: int, others: Array) -> bool:
-    """Whether a code occurs n times while other values, which are fractions, hardly repeat.
+    """Whether other values are fractions that hardly repeat, although the code occurs n times.
 
-    A code within the range of the others must repeat much more often than any of them.
+    A code within the range of the others must repeat much more often than any other value.
     """
     values, counts = np.unique(others, return_counts=True)
     if (values == np.floor(values)).all():
@@ -467,10 +467,10 @@ def is_within(code: float, values: Array) -> bool:
 
 
 def _is_apart(code: float, others: Array, n: int) -> bool:
-    """Whether a code that occurs n times lies further from all others than the gaps between these.
+    """Whether a code that occurs n times is farther from all other values than these are apart.
 
-    The distance of a single code must be twice the range of the others, because it may be the
-    largest ordinary value; except for -1 below whole numbers that are all positive.
+    A code that occurs once may be the largest ordinary value, so its distance must be twice the
+    range of the others. An exception is -1 below whole numbers that are all positive.
     """
     scale = np.unique(others)
     if scale.size < 2:
@@ -497,10 +497,10 @@ def zeros_apart(values: Array) -> tuple[int, float]:
 
 
 def _gap_from(nearest: float, number: float) -> float:
-    """Distance of a number at one end from the nearest value.
+    """Distance of the smallest or largest number from the nearest other value.
 
-    A positive number below may stand for values below a limit of detection, as the limit divided by
-    1, by the square root of 2, or by 2; then it is the distance of the limit.
+    A positive smallest number may stand for values below a limit of detection: it is the limit
+    divided by 1, by the square root of 2, or by 2. The distance is then measured from the limit.
     """
     if not 0 < number < nearest:
         return abs(number - nearest)
@@ -509,13 +509,13 @@ def _gap_from(nearest: float, number: float) -> float:
 
 
 def repeated_extreme(values: Array) -> tuple[float, int, float] | None:
-    """Find one number that many values equal, far below or far above all others.
+    """Find one number that repeats often, far below or far above all other values.
 
-    Returns the number, how many values equal it, and the next value. Limits of a measurement and
-    ends of follow-up are next to other values, so the distance to these (`_gap_from`) must exceed
-    each gap between them (above them, twice), and a fifth of their range. Common values repeat,
-    too, so the number must repeat much more often than any other; if it is farther away than the
-    range of the others, more often is enough.
+    Return the number, its count, and the nearest other value. Limits of a measurement and ends of
+    follow-up are close to other values. So the distance (`_gap_from`) must exceed a fifth of the
+    range of the other values, and each gap between them (twice the gap, if the number is above).
+    Ordinary values repeat, too, so the number must repeat much more often than any other. If it is
+    farther away than the range of the others, it need only repeat more often.
 
     Examples
     --------
@@ -546,7 +546,7 @@ def repeated_extreme(values: Array) -> tuple[float, int, float] | None:
 
 
 def grades_below(values: Array) -> tuple[int, float]:
-    """Count -1 below a scale of whole numbers from 1 on; also return the end of the scale.
+    """Count values -1 below a scale of whole numbers 1, 2, ...; also return the end of the scale.
 
     >>> grades_below(np.array([1, 2, 3, 4, 5, -1, -1, -1])), grades_below(np.arange(-1, 6))
     ((3, 5.0), (0, 0.0))
@@ -561,7 +561,7 @@ def grades_below(values: Array) -> tuple[int, float]:
 
 
 def below_classes(values: Array) -> int:
-    """Count -1 beside classes 0, 1, 2, ..., where pandas writes it for missing categories.
+    """Count values -1 beside classes 0, 1, 2, ...: the code of pandas for a missing category.
 
     >>> below_classes(np.array([0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, -1, -1, -1]))
     3
@@ -583,7 +583,7 @@ def likely_codes(
 ) -> Iterator[tuple[float, str]]:
     """Yield numbers that may mean missing values, such as 0 and -1, each with a sentence.
 
-    `values` are labels or a covariate, and `name` is its name in messages. With `are_times`, many
+    `values` are labels or a covariate, which messages call `name`. With `are_times`, many
     samples may have the same time, at the end of follow-up.
     """
     n, nearest = zeros_apart(values)
@@ -620,7 +620,7 @@ def likely_codes(
 
 
 def _without(X: Any, what: str, columns: Array, codes: Sequence[object]) -> str:
-    """Return advice on how to exclude samples whose values are codes."""
+    """Return advice on how to exclude samples with one of these codes as value."""
     are_text = columns.dtype.kind in "SUT"
     code_texts = [repr(str(c)) if are_text or isinstance(c, str) else str(c) for c in codes]
     if len(code_texts) == 1:
@@ -683,7 +683,7 @@ def phenotype(path: str, name: str) -> Array:
     if words := sorted(NONE.intersection(stripped(texts))):
         warn(
             f"{words[0]} in {where} is read as missing, because PLINK 2 writes it for a missing "
-            "category. If it names a class, pass the file as a table: "
-            f"--labels {path} --target {column_name} --not-na {words[0]}."
+            f"category. If it names a class, pass the file as a table: --labels {path} --target "
+            f"{column_name} --not-na {words[0]}."
         )
     return column

@@ -1,9 +1,10 @@
-"""Values that are not on one scale: two units in one column, and dates as numbers.
+"""Columns without a common scale: two units in one column, and dates as numbers.
 
-A height in cm for some samples and in m for others has two clusters, and the column tells who wrote
-the values. Two units are recognised only if they are unmistakable: the clusters are apart, differ
-by the ratio of two units, and have the same distribution otherwise. Dates are recognised by their
-digits (20240131), or by the name of the feature and numbers of days as in spreadsheets (44562).
+If a height is in cm for some samples and in m for others, the values form two clusters, and a
+ranking finds who recorded them. Two units are recognised only if they are unmistakable: the
+clusters are apart, differ by the ratio of two units, and have the same distribution otherwise.
+Dates are recognised by their digits (20240131), or by the name of the feature and the day numbers
+of spreadsheets (44562).
 """
 
 from __future__ import annotations
@@ -63,17 +64,17 @@ class OtherUnit(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Message on the two units, which follows the name of the feature."""
+        """Message on the two units, to be appended to the name of the feature."""
         ends = [f"{low:.6g} to {high:.6g}" for low, high in (self.upper, self.lower)]
         differ = f"that differ by a factor of about {self.ratio:g}" if not self.shift else "apart"
         return (
             f"has two groups of values {differ}: {self.n_above:,} from {ends[0]}, the others from "
-            f"{ends[1]}, so a part may be in another unit. Write all in one unit: {self.remedy}."
+            f"{ends[1]}, so some may be in another unit. Convert all to one unit: {self.remedy}."
         )
 
     @property
     def remedy(self) -> str:
-        """Advice on how to write the lower values in the unit of the others."""
+        """Advice on how to convert the lower values to the unit of the higher ones."""
         added = f" and {'add' if self.shift > 0 else 'subtract'} {abs(self.shift):g}"
         return (
             f"multiply values below {self.limit:.3g} by {self.ratio:g}{added if self.shift else ''}"
@@ -83,8 +84,8 @@ class OtherUnit(NamedTuple):
 def other_unit(x: Float, *, is_named: bool = False) -> OtherUnit | None:
     """Find the values of a column x (m,) that are in another unit; None if there are none.
 
-    With `is_named`, the user named the column: it is not one of many features, so less evidence is
-    needed.
+    With `is_named`, the user named this column. It is not one of many features, so less evidence
+    is needed.
 
     >>> heights = np.array([151, 163, 158, 174, 169, 182, 177, 166, 190, 171.0])
     >>> other_unit(np.append(heights, heights / 100 + 0.01)).ratio
@@ -115,7 +116,7 @@ def other_unit(x: Float, *, is_named: bool = False) -> OtherUnit | None:
 
 
 def _with_shift(low: Float, high: Float) -> tuple[float, float] | None:
-    """Ratio and shift of the units of two ascending groups; None if no pair of units has them.
+    """Find two units, by ratio and shift, that explain two sorted groups; None if none do.
 
     >>> celsius = np.linspace(35.5, 40, 30)
     >>> _with_shift(celsius, 1.8 * celsius + 32), _with_shift(celsius, 3 * celsius)
@@ -133,9 +134,9 @@ def _with_shift(low: Float, high: Float) -> tuple[float, float] | None:
 
 
 def _ratio_of(low: Float, high: Float, *, is_wide: bool, is_named: bool) -> float:
-    """Ratio of the units of two ascending clusters of logarithms; 0 if they differ otherwise.
+    """Find the ratio of two units that explains two sorted clusters of logarithms; 0 if none does.
 
-    A small cluster needs a wide gap; in a named column, its spread may be less by chance.
+    A small cluster needs a wide gap. In a column that the user named, it may have a smaller spread.
     """
     few, many = (low, high) if low.size < high.size else (high, low)
     is_small, spreads = few.size < FEW, few.std() / many.std()
@@ -150,7 +151,7 @@ def _ratio_of(low: Float, high: Float, *, is_wide: bool, is_named: bool) -> floa
 
 
 def _are_alike(a: Float, b: Float) -> bool:
-    """Whether ascending values (n,) and (k,) may have the same distribution."""
+    """Whether sorted values (n,) and (k,) may have the same distribution."""
     both = np.concatenate([a, b])
     shares = (np.searchsorted(part, both, side="right") / part.size for part in (a, b))
     distance = float(np.abs(np.subtract(*shares)).max())
@@ -159,10 +160,10 @@ def _are_alike(a: Float, b: Float) -> bool:
 
 
 def _nearest_ratio(low: Float, high: Float) -> tuple[float, float, float]:
-    """Ratio of units nearest to the ratio of medians, its distance, and the distance allowed.
+    """Find the ratio of units that is nearest to the ratio of the medians of two clusters.
 
-    `low` and `high` are clusters of logarithms, and so are the distances. The medians have 1.25
-    times the error of means.
+    Also return its distance and the largest distance that is allowed. The clusters and the
+    distances are logarithms. The standard error of a median is 1.25 times that of a mean.
     """
     spread = float(np.concatenate([low - low.mean(), high - high.mean()]).std())
     apart = float(np.median(high) - np.median(low))
@@ -188,7 +189,7 @@ def are_compact_dates(x: Float) -> bool:
 
 
 def are_days(name: str, x: Float) -> bool:
-    """Whether the values of a feature are dates as in spreadsheets, according to its name too.
+    """Whether the values of a feature are the day numbers of spreadsheets, and its name fits.
 
     >>> days = np.array([44562, 44570, 44601.5, 45002])
     >>> are_days("visit_date", days), are_days("income", days)
@@ -200,15 +201,15 @@ def are_days(name: str, x: Float) -> bool:
 
 
 def about_dates(name: str, x: Float) -> str:
-    """Return the end of a sentence on a feature x (m,) of dates; "" for other features."""
+    """Return the end of a sentence on a feature x (m,) that contains dates; otherwise ""."""
     if are_compact_dates(x):
         return (
-            f"has dates written as numbers, such as {np.nanmin(x):.0f}, but a year does not have "
-            "10,000 days. Convert them to numbers of days."
+            f"contains dates written as numbers, such as {np.nanmin(x):.0f}. As numbers, they "
+            "would have 10,000 days per year. Convert them to numbers of days."
         )
     if are_days(name, x):
         return (
-            f"has dates as spreadsheets write them, numbers of days such as {np.nanmin(x):.6g}. "
-            "They may only tell when a sample was taken."
+            f"contains dates as numbers of days, such as {np.nanmin(x):.6g}, as in spreadsheets. "
+            "They may only show when a sample was taken."
         )
     return ""

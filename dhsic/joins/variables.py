@@ -1,4 +1,4 @@
-"""Variables of the data by name, along the samples or the features, stored beside the matrix."""
+"""Variables stored beside the matrix, one value per sample or feature, read by name."""
 
 from __future__ import annotations
 
@@ -69,14 +69,15 @@ OTHER_DIMS = FEATURE_DIMS | {"contigs", "filters"}
 
 
 def has_columns(data: Any) -> bool:
-    """Whether data are a table, a frame or a source, whose features may describe samples."""
+    """Whether data are a table, a frame or a source, where a feature may serve as a variable."""
     return isinstance(data, (pd.DataFrame, AbstractSource)) or is_table(data)
 
 
 def column_of(data: Any, source: AbstractSource, name: str) -> Array | None:
-    """Read the column `name` (m,) that is a feature of `source`; categories as text, "" if missing.
+    """Read the feature `name` of `source` as a column (m,); categories as text, "" if missing.
 
-    It is None if there is no such feature in memory, or if `data` have variables beside features.
+    The result is None if no feature in memory has this name, or if `data` have variables beside
+    their features.
     """
     names = source.feature_names()
     if names is None or not (source.in_memory and has_columns(data)):
@@ -136,7 +137,8 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
 def stored_levels(data: Any, name: str) -> list[str]:
     """Return the levels of an ordered category, lowest first; [] for other variables.
 
-    These are columns of `obs` and of Arrow tables, and variables with the attribute `LEVELS`.
+    Ordered categories are columns of `obs` and of Arrow tables, and variables with the attribute
+    `LEVELS`.
     """
     if is_several(data):
         frame = joint_obs(each for each in data if isinstance(each, str))
@@ -172,7 +174,7 @@ def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: st
 
 
 def _of_one(data: Any, name: str, missing_chunks: MissingChunks, otherwise: str) -> Array:
-    """Read a variable of data that are not several files."""
+    """Read a variable of data that are a single file or object."""
     of_plink = samples_table(on_disk(data)) if isinstance(data, (str, PathLike)) else None
     if of_plink is not None:
         return phenotype(of_plink, name)
@@ -208,12 +210,13 @@ def _of_one(data: Any, name: str, missing_chunks: MissingChunks, otherwise: str)
 def _of_joint_obs(
     frame: AbstractFrame, name: str, source: AbstractSource, missing_chunks: MissingChunks
 ) -> Array:
-    """Read a column of the samples of MuData, in the order of the joint samples of a source."""
+    """Read a column of MuData's obs, in the order of the samples of a joint source."""
     samples, rows = whole_of(source).sample_names(), pd.Index(frame.names())
     if samples is None or not rows.is_unique or not np.isin(samples, rows).all():
         raise DataError(
-            f"{frame.place} does not name every sample of the modalities once, so {name!r} cannot "
-            "be matched to them. Write the file again with mudata, after mdata.update()."
+            f"{frame.place} does not name each sample of the modalities exactly once, so {name!r} "
+            "cannot be matched to the samples. Write the file again with mudata, after "
+            "mdata.update()."
         )
     return np.asarray(frame.column(name, missing_chunks)[rows.get_indexer(pd.Index(samples))])
 
@@ -221,7 +224,7 @@ def _of_joint_obs(
 def _of_parts(
     parts: Sequence[Part], name: str, missing_chunks: MissingChunks, otherwise: str
 ) -> Array:
-    """Read a variable along the samples from the files that have it; all must have equal values."""
+    """Read a variable along the samples from each file that has it; the values must agree."""
     found: list[tuple[Part, Array]] = []
     first_error: InputError | None = None
     for part in parts:
@@ -235,7 +238,7 @@ def _of_parts(
         found.append((part, values))
         if not _are_equal(found[0][1], values):
             raise InputError(
-                f"{name!r} has other values in {part.name} than in {found[0][0].name}. Correct "
+                f"{name!r} has different values in {part.name} and in {found[0][0].name}. Correct "
                 f"one of the files, or pass {otherwise}."
             )
     if not found:
@@ -263,8 +266,8 @@ def _refuse_absent(
             raise InputError(f"{error} The labels are then target={paths}.") from error
         if paths:
             raise InputError(
-                f"{opened.store_path} has no variable {name!r} at its top level, but one of its "
-                f"groups has. Pass its path: target={paths}."
+                f"{opened.store_path} has no variable {name!r} at its top level, but in one of its "
+                f"groups. Pass the path of the variable: target={paths}."
             )
     source = None
     with suppress(DhsicError):
@@ -272,8 +275,8 @@ def _refuse_absent(
     usable = along_samples(found, source)
     if not usable:
         raise InputError(
-            f"There is no variable {name!r}, nor any other, with one value per sample; pass "
-            f"{otherwise}."
+            f"There is no variable {name!r} with one value per sample, and no other such variable. "
+            f"Pass {otherwise}."
         )
     raise InputError(
         f"There is no variable {name!r} with one value per sample; such variables are "
@@ -282,7 +285,7 @@ def _refuse_absent(
 
 
 def _paths_in_groups(group: zarr.Group, name: str) -> str:
-    """Return paths in groups of a store that end in a name, for messages; "" if none do."""
+    """Return the paths in a store that end in a name, for messages; "" if there are none."""
     members = dict(group.members(max_depth=GROUP_DEPTH))
     inner = sorted(path for path in members if path.rpartition("/")[2] == name and "/" in path)
     return ", or ".join(map(repr, inner))
@@ -385,10 +388,11 @@ def _values(of: zarr.Array[Any] | xr.DataArray, missing_chunks: MissingChunks) -
 
 
 def _in_words(values: Array, attributes: Mapping[str, Any]) -> Array:
-    """Return codes of classes (m,) as the words that ``flag_values`` and ``flag_meanings`` define.
+    """Replace class codes (m,) by the words in the attributes of the CF conventions.
 
-    These are attributes of the CF conventions. A missing value is "", and a code without a meaning
-    is its number. Other values, and the codes of SEX as in PLINK, are returned unchanged.
+    These attributes are ``flag_values`` and ``flag_meanings``. A missing value becomes "", and a
+    code without a meaning becomes its number. Other values, and PLINK's codes of SEX, are returned
+    unchanged.
     """
     codes = np.atleast_1d(np.asarray(attributes.get(FLAGS, ())))
     words = str(attributes.get(MEANINGS, "")).split()
@@ -442,8 +446,8 @@ def _of_cells(
 def along_samples(found: Mapping[str, Any], source: AbstractSource | None) -> list[str]:
     """Return the names of variables in `found` with one value, or row of values, per sample.
 
-    Without a source, the axis of the samples is unknown; then the name of the first dimension
-    decides.
+    Without a source, the number of samples is unknown. Then variables are recognised by the name of
+    their first dimension.
     """
 
     def fits(name: str, of: Any) -> bool:

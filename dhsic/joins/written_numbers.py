@@ -1,7 +1,7 @@
 """Labels and covariates that read as numbers but mean something else.
 
-Points may be thousands separators (`dhsic.sources.thousands`), or separate day and month ("05.04"):
-as numbers, the 4th of May would then precede the 5th of April. Digits may be a date (20190304).
+Points may be thousands separators (`dhsic.sources.thousands`), or separate day and month. As
+numbers, "05.04" (5 April) would follow "04.05" (4 May). Eight digits may be a date (20190304).
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def refuse_written(column: WrittenColumn, text: Array) -> None:
         )
     if all(map(COMPACT.fullmatch, distinct)) and reads(COMPACT_FORMAT, distinct):
         raise InputError(
-            f"Values of {column.called} are dates ({shown}). As numbers they would be wrong, "
-            "because a year does not have 10,000 days. Convert them to numbers of days: "
+            f"Values of {column.called} are dates ({shown}). As numbers, they would have 10,000 "
+            "days per year. Convert them to numbers of days: "
             f"{column.rewritten(days_of(COMPACT_FORMAT))}. If they are numbers, write a decimal "
             "point in them."
         )

@@ -53,8 +53,8 @@ class PlannedRuntime(AbstractRuntime):
 
 #: Assumption about data of given sizes.
 SIZES = (
-    "genotypes are stored as by VCF Zarr, and decoded as fast as from memory of this machine; time "
-    "for a slow disk or network is not included"
+    "genotypes are stored as in VCF Zarr, and decoded from memory at the speed of this machine; "
+    "the time of a slow disk or network is not included"
 )
 #: Numbers of workers for which times are shown, besides the requested one.
 OTHERS = (1, 2, 10)
@@ -79,7 +79,9 @@ def plan(
     by_position: bool = False,
     **parameters: Any,
 ) -> Plan:
-    """Forecast `select` with the same arguments; one or two blocks are read to measure the speed.
+    """Forecast memory, passes and time of `select` with the same arguments.
+
+    One or two blocks of the data are read to measure the speed.
 
     Parameters
     ----------
@@ -150,10 +152,10 @@ def plan_of(
     n_runs: int = 1,
     asked_by: str = "",
 ) -> Plan:
-    """Plan a request on a runtime; for `worker_memory`, `rates` and errors see `plan`.
+    """Plan a request on a runtime; for `worker_memory`, `rates` and errors, see `plan`.
 
-    The request may be one of `n_runs` runs that read the data together; `asked_by` is the option
-    that requests these runs.
+    The request may be one of `n_runs` runs that share each reading of the data. `asked_by` is the
+    option that requests these runs.
     """
     if Validation.of(request.selector.n_features_to_select) is not None:
         raise InputError(
@@ -200,9 +202,9 @@ def plan_of(
 
 
 def limits_of(runtime: AbstractRuntime, worker_memory: int | None) -> WorkerMemory | None:
-    """Memory limit of a worker: `worker_memory`, or if None the limit that the cluster reports.
+    """Return the memory limit of a worker: `worker_memory`, or by default the cluster's limit.
 
-    Returns None if there is no cluster.
+    Return None if there is no cluster.
     """
     if not runtime.is_remote:
         return None
@@ -217,7 +219,7 @@ def threads_of(runtime: AbstractRuntime) -> int:
 
 
 def _besides(run: SelectionRun, n_runs: int, asked_by: str) -> Iterator[str]:
-    """Yield notes on work of the run that the plan does not include."""
+    """Yield notes on work that a run does and the plan omits."""
     if n_runs > 1:
         sharing = "they share one reading of the data, and run in parallel as far as memory allows"
         yield f"this is one of {n_runs:,} runs ({asked_by}): {sharing}"
@@ -227,7 +229,7 @@ def _besides(run: SelectionRun, n_runs: int, asked_by: str) -> Iterator[str]:
 
 
 def _of_machines(run: SelectionRun, *, is_measured: bool) -> Iterator[str]:
-    """Yield assumptions about workers, about other machines, and about planned (missing) data."""
+    """Yield assumptions on workers, on other machines, and on data that do not exist yet."""
     if run.runtime.is_remote:
         each = threads_of(run.runtime)
         threads = (
@@ -270,9 +272,9 @@ def _check_reach(run: SelectionRun) -> None:
 
 
 def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
-    """Expected times of the run on 1, 2, 10 and the planned number of workers (or threads).
+    """Yield expected times of the run on 1, 2, 10 and the planned number of workers or threads.
 
-    Numbers of threads above the local number of cores are omitted.
+    Numbers of threads above the number of local cores are omitted.
     """
     if not work.is_timed:
         return

@@ -1,9 +1,9 @@
-"""Dry run: executes the algorithm of a run on sizes alone, and counts its passes over the data.
+"""Dry run: execute the algorithm of a run without data, and count its passes over the data.
 
-Sizes alone decide which rounds there are, when a sum over features restarts, which blocks a pass
-reads in which jobs, and when and where the surviving features are copied. So the dry run executes
-the same code as the run, but a pass returns a `PlaceholderArray`, and its cost is recorded as a
-`Step`. Outcomes that depend on the data are assumed (`dhsic.plans.plan_assumptions`).
+The sizes of the data determine the rounds, the blocks that each pass reads, the time at which a sum
+over features restarts, and the copies of the surviving features. So the dry run executes the same
+code as the run, but a pass returns a `PlaceholderArray`, and its cost is recorded as a `Step`.
+Outcomes that depend on the data are assumed (`dhsic.plans.plan_assumptions`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from dhsic.sources.blocks import Block, even_blocks, group_chunks, regular_edges
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Cost of one pass over features, or of work between passes (`n_features` is 0).
+    """Cost of one pass over features, or of work between passes (with `n_features` 0).
 
-    Work between passes runs in this process.
+    Work between passes runs in this process, not on workers.
     """
 
     n_features: int = 0
@@ -56,7 +56,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Record of a move of the surviving features: their number, new location, and bytes."""
+    """Copy of the surviving features to another location: their number, location, and bytes."""
 
     n_features: int
     place: Location
@@ -66,7 +66,7 @@ class Moved:
 class PlaceholderArray(NDArrayOperatorsMixin):
     """Placeholder for the result of a pass over `n` features; arithmetic on it returns itself.
 
-    Converted to a NumPy array, it is n zeros.
+    Its conversion to a NumPy array gives n zeros.
     """
 
     def __init__(self, n: int = 1) -> None:
@@ -121,7 +121,7 @@ class AllVary:
 
     @property
     def max_abs(self) -> Float:
-        """Zeros, so that every series is short."""
+        """Zeros, for which kernel series need the fewest terms."""
         return np.broadcast_to(0.0, self.constant.shape)
 
     fourth_moment = n_levels = max_abs
@@ -134,7 +134,7 @@ class AllVary:
 class CountedSource(AbstractSource):
     """Source that has sizes but no values.
 
-    Its chunks have `chunk` features and `samples` samples (default: all samples).
+    Each chunk has `chunk` features and `samples` samples (default: all samples).
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class DryRun:
     _bytes_before: int = 0
 
     def drive(self, elements: float = 0.0, float64: float = 0.0) -> None:
-        """Record work in this process: `elements` computed, and `float64` flops on all threads."""
+        """Record work in this process: kernel matrix `elements`, `float64` flops on all threads."""
         self.steps.append(Step(elements=elements, float64=float64, at_home=True))
 
     def work(
@@ -192,10 +192,10 @@ class DryRun:
         *,
         result_bytes: int = 0,
     ) -> None:
-        """Record work on slices of samples, after the pass that `read` records.
+        """Record work on slices of samples, after a pass over features.
 
-        If the sum still contains eliminated features, it records the pass that subtracts them
-        instead of `read`.
+        `read` records this pass. But if the sum `total` still contains eliminated features, the
+        pass that subtracts them is recorded instead.
         """
         n, at = total.n_slices, len(self.steps)
         inside = -(-total.data.n_samples // (n * STRIP))
@@ -211,9 +211,9 @@ class DryRun:
         self.steps[at] = replace(self.steps[at], elements=elements, result_bytes=result_bytes)
 
     def rounds_done(self, sizes: Sequence[int], bytes_read: int, first: int = 0) -> None:
-        """Record similar rounds, whose numbers of candidates are `sizes`.
+        """Record similar rounds; `sizes` are the numbers of candidates in each.
 
-        All of them have the same steps: those recorded since step number `first`. `bytes_read` is
+        All rounds have the same steps: the steps recorded from number `first` on. `bytes_read` is
         the total at the end of the first of these rounds.
         """
         if len(sizes) > 1:
@@ -223,7 +223,7 @@ class DryRun:
         self._bytes_before = bytes_read
 
     def total(self, of: Callable[[Step], Any]) -> Any:
-        """Sum over the steps of the quantity that the function `of` returns for a step."""
+        """Sum a quantity over all steps; `of` returns the quantity for one step."""
         return sum(of(step) * step.times for step in self.steps)
 
 
@@ -285,7 +285,7 @@ class CountingReader(AbstractReader):
         return SiteValues([None] * len(sites)), PlaceholderArray()
 
     def _in_slices(self, cost: Cost, jobs: Jobs, n: int) -> None:
-        """Record a pass with one job per slice of samples, n slices; results stay on workers."""
+        """Record a pass with one job for each of n slices of samples; results stay on workers."""
         self._counted(cost, jobs)
         last = self._dry.steps[-1]
         self._dry.steps[-1] = replace(last, n_jobs=n, inside=len(jobs))
@@ -328,9 +328,9 @@ class CountingReader(AbstractReader):
         return PlaceholderArray(n)
 
     def _decoded(self, n_bytes: int) -> int:
-        """Number of bytes that are decoded to read `n_bytes` of values.
+        """Return the number of stored bytes that are decoded to read `n_bytes` of values.
 
-        After the surviving features were copied, these are bytes of the copy; 0 if the copy fits in
+        After the surviving features were copied, the copy is read; nothing is decoded if it fits in
         memory.
         """
         moves = self._dry.moves
@@ -343,7 +343,7 @@ class CountingReader(AbstractReader):
 
 
 class CountedResidentValues(ResidentValues):
-    """Numbers that workers keep, `n_bytes` per feature; queries of them are recorded."""
+    """Dry-run version of numbers that workers keep, `n_bytes` per feature; records all queries."""
 
     def __init__(
         self, data: CountingReader, dry: DryRun, features: Index, widths: list[int], n_bytes: int
@@ -368,7 +368,7 @@ class CountedResidentValues(ResidentValues):
     def _count(self, S: Index, result_bytes: int = 0) -> None:
         """Record a query or update of the numbers kept for the features S.
 
-        One number counts as much work as one value.
+        Each number counts like one value of the data.
         """
         step = Step(
             n_features=S.size,
@@ -383,7 +383,7 @@ class CountedResidentValues(ResidentValues):
 
 @dataclass(frozen=True)
 class CountedSums(AbstractSums):
-    """Sums updated feature by feature, whose flops are recorded; they use all local threads."""
+    """Dry-run version of sums over features; records their flops, on all local threads."""
 
     dry: DryRun
     n_samples: int

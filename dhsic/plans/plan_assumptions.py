@@ -1,8 +1,8 @@
 """Assumptions of a plan about outcomes of rounds that depend on the data.
 
-They are based on runs on genotypes and on normally distributed data: one product for every feature
-and more for undecided features (`AssumedEngines`); low-rank factors that all have the same
-certificate (`AssumedLowRankScorer`); and a fixed number of rounds that reuse scores
+They are based on runs on genotypes and on normally distributed data. All features are scored by one
+matrix product, and undecided features by more (`AssumedEngines`). All low-rank factors have the
+same error bound (`AssumedLowRankScorer`). The number of rounds that reuse scores is fixed
 (`AssumedScoreReuse`).
 """
 
@@ -61,7 +61,10 @@ ROUNDS_KEPT = 10
 
 @dataclass(frozen=True)
 class AssumedScoringProblem:
-    """Scoring problem of a round, without arrays; `rank` is the rank of its factor, 0 if full."""
+    """Scoring problem of a round, without arrays.
+
+    `rank` is the rank of the factor of K; 0 for the full matrix.
+    """
 
     kernel: AbstractKernel
     n_samples: int
@@ -73,7 +76,7 @@ class AssumedScoringProblem:
 
     @property
     def state(self) -> RoundState:
-        """State that is broadcast, with realistic sizes."""
+        """State that is broadcast to workers; it has realistic sizes, but no values."""
         A, none = {}, np.empty(0)
         if self.rank:
             A[0] = LowRankQuadratic(none, np.empty(self.rank), none)
@@ -82,7 +85,10 @@ class AssumedScoringProblem:
 
 @dataclass(frozen=True)
 class AssumedEngine(AbstractEngine):
-    """Engine with `n_products` per feature, which leaves a fraction `open` undecided."""
+    """Assumed scoring engine: `n_products` matrix products per feature.
+
+    It leaves a fraction `open` of the features undecided; the next engine scores them.
+    """
 
     n_products: int
     dtype: str = "float32"
@@ -120,8 +126,8 @@ STEPS = (
 class AssumedEngines:
     """Engines of a round in a dry run, chosen as in a typical run.
 
-    Of the methods of `AbstractEngines` it has only those that `Singles.gains` calls. The others
-    choose an engine from error bounds, which a plan does not have.
+    The class has only the methods of `AbstractEngines` that `Singles.gains` calls. Other methods
+    choose an engine from error bounds, and a plan has no error bounds.
     """
 
     dry: DryRun
@@ -132,7 +138,7 @@ class AssumedEngines:
 
     @staticmethod
     def leaving(dry: DryRun, question: ScoringProblem, *how: Any) -> Any:
-        """Create the replacement for `RemovalEngines`, which takes the arguments after `dry`."""
+        """Create the replacement for `RemovalEngines`; the arguments after `dry` are the same."""
         return AssumedEngines(dry, AssumedScoringProblem(question.kernel, question.n_samples), *how)
 
     def first(self, facts: FeatureStats, *_: Any) -> AssumedEngine:
@@ -157,7 +163,7 @@ class AssumedEngines:
         return np.equal(errors, 1.0)
 
     def _steps(self, n: int) -> tuple[AssumedEngine, ...]:
-        """Engines that a round over n features uses, one after the other."""
+        """Return the engines that a round over n features uses one after the other."""
         kernel = self.question.kernel
         exact = kernel.exact_order
         if self.by_definition or not FAMILIES[kernel.scored_by].has_series:
@@ -172,7 +178,7 @@ class AssumedEngines:
 
 
 class AssumedLowRankScorer(AbstractLowRankScorer):
-    """Low-rank scorer of a dry run, whose factors all have the same certificate."""
+    """Low-rank scorer of a dry run; all factors have the same certificate (error bound)."""
 
     def __init__(self, *of_run: Any, dry: DryRun, certificate: Certificate, **options: Any) -> None:
         super().__init__(*of_run, **options)
@@ -218,7 +224,7 @@ class AssumedLowRankScorer(AbstractLowRankScorer):
     def _weigh(self, S: Index, finding: float) -> None:
         """Record the cost of `dhsic.lowrank.directions.weigh` on slices, for the features S.
 
-        `finding` is the cost of finding the directions of the round, which is added.
+        The cost of finding the directions of the round, `finding`, is added.
         """
         features, is_there = self._sampled(S)
         weighing = WEIGHING * self._n_entries + CERTIFYING * self._data.n_samples * features.size
@@ -264,9 +270,9 @@ class AssumedScoreReuse:
     def gains(
         self, question: AssumedScoringProblem, data: AbstractReader, S: Index, n: int
     ) -> tuple[Array, dict[str, Any]] | None:
-        """Gains of the features S, reused from an earlier round; None if all must be computed.
+        """Return gains of the features S from an earlier round; None if all must be computed.
 
-        The cost of recomputing some of them is recorded.
+        The cost of recomputing some of the gains is recorded.
         """
         if not self._left:
             return None
@@ -280,5 +286,5 @@ class AssumedScoreReuse:
         return gains, {}
 
     def keep(self, _: AssumedScoringProblem, S: Index, *__: Any) -> None:
-        """Record that the gains of a round over the features S are kept for later rounds."""
+        """Note that a round over the features S keeps its gains for later rounds."""
         self._left = ROUNDS_KEPT if S.size > LEAST_KEPT else 0

@@ -41,7 +41,7 @@ class Stored:
 
     @staticmethod
     def of(source: AbstractSource, m: int) -> Stored:
-        """Describe a source, of which m samples are used; reads metadata only."""
+        """Describe a source with m samples in use; read metadata only."""
         d, itemsize = source.n_features, np.dtype(source.dtype).itemsize
         blocks = source.blocks(block_width(m, d, itemsize))
         widest = max(source.stored_width(block) for block in blocks)
@@ -85,7 +85,7 @@ class Plan:
     worker_threads : int
         Threads of each worker; 1 without a cluster.
     promise : MemoryEstimate
-        Memory estimate of this process, equal to the estimate of the run itself.
+        Memory estimate of this process; the run computes the same estimate.
     worker : MemoryEstimate or None
         Memory estimate of a worker; None without a cluster.
     work : Work or None
@@ -97,7 +97,7 @@ class Plan:
     times : tuple of Expected
         Times on 1, 2, 10 and `n_workers` workers; empty if flops are unknown.
     assumed : tuple of str
-        Assumptions on the data and the machine.
+        Assumptions about the data and the machine.
     """
 
     method: str
@@ -187,7 +187,7 @@ class Plan:
 
 
 def _totals(work: Work) -> dict[str, Any]:
-    """Totals over the steps, in pairs: if low rank meets its tolerance, and if it does not."""
+    """Return totals over the steps, in pairs: with sufficient and with insufficient low rank."""
     flops = {
         name: work.both(attrgetter(name)) if work.is_timed else None
         for name in ("float32", "float64")

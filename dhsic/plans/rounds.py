@@ -1,8 +1,8 @@
 """Forecast of the rounds of a run, by a dry run on sizes (`dhsic.plans.dry_run`).
 
 The dry run uses the algorithm, scorers, reader and sums over features of the run, so it has the
-same costs. Whether a low-rank factor is accurate enough depends on the data, so there are two
-scenarios: it always is; or K of all samples (or the largest number of landmarks) is needed from
+same costs. Whether a low-rank factor of K is accurate enough depends on the data, so there are two
+scenarios. Either it always is, or the full K (or the largest number of landmarks) is needed from
 the first round on.
 """
 
@@ -92,12 +92,12 @@ class Work:
         return self.least.sizes
 
     def both(self, of: Callable[[Step], Any]) -> list[Any]:
-        """Total of the quantity `of` over steps: if low rank meets its tolerance, and if not."""
+        """Sum the quantity `of` over the steps, if low rank is sufficient, and if it is not."""
         return [self.least.total(of), self.most.total(of)]
 
     @property
     def bytes_read(self) -> list[int]:
-        """Stored bytes read in all rounds: if low rank meets its tolerance, and if not."""
+        """Stored bytes read in all rounds, if low rank is sufficient, and if it is not."""
         return [sum(self.least.bytes_read), sum(self.most.bytes_read)]
 
     @property
@@ -162,7 +162,7 @@ def _supposed_of(run: SelectionRun, asked: KernelSelector[Any]) -> Iterator[str]
 
 
 def _describe_location(moves: list[Moved], run: SelectionRun) -> str:
-    """Describe where the features are stored during the run, as text."""
+    """Describe where the surviving features are stored during the run."""
     if not moves:
         return "stay in memory" if run.source.in_memory else "are read from the store"
     largest: dict[str, Moved] = {}
@@ -192,8 +192,8 @@ def _gone_through(
 ) -> DryRun:
     """Execute a dry run of the algorithm, and return its record.
 
-    `budget` is the size of the feature cache in bytes. With `misses`, it is assumed that the
-    low-rank factors never meet their tolerance.
+    `budget` is the size of the feature cache in bytes. With `misses`, low-rank factors are assumed
+    to be never accurate enough.
     """
     dry = DryRun()
     data = CountingReader(dry, run.source, run.runtime, run.rows, budget)
@@ -222,9 +222,9 @@ def _gone_through(
 
 
 def _read_again(data: CountingReader, most: int, S: Index) -> bool:
-    """Record that the features S are read for the re-ranking, if they are at most `most`.
+    """Record a reading of the features S for the re-ranking if their number is at most `most`.
 
-    Returns whether they are read.
+    Return whether they are read.
     """
     if S.size > most or S.size < 2:
         return False
@@ -234,7 +234,7 @@ def _read_again(data: CountingReader, most: int, S: Index) -> bool:
 
 
 class PlannedState:
-    """State of an algorithm in a dry run: without scores and history.
+    """State of an algorithm in a dry run, without scores and history.
 
     Features are removed, or added, in random order.
     """
@@ -258,7 +258,7 @@ class PlannedState:
 
 
 class AbstractSizes:
-    """Base class of the dependence measures of a dry run, which use only sizes."""
+    """Base class of dependence measures for a dry run; they use sizes and no data."""
 
     def __init__(
         self, dry: DryRun, choices: Choices, data: CountingReader, candidates: AbstractCandidates
@@ -272,7 +272,7 @@ class AbstractSizes:
         return 1.0
 
     def _square(self) -> SquareSum:
-        """Sum over features of the (m, m) statistic; only its flops are recorded."""
+        """Return a placeholder for the (m, m) sum over features, which records only its flops."""
         upper: Any = PlaceholderArray()
         return SquareSum(self._data, CountedSums(self._dry, self._data.n_samples), upper)
 
@@ -280,8 +280,8 @@ class AbstractSizes:
 class PlannedRemovals(AbstractSizes):
     """Dependence measure for a dry run of Algorithm 1.
 
-    Rounds that each remove a small part of the candidates (see `ALIKE`) are similar; of these, only
-    one is executed, and counted several times.
+    Rounds that each remove a small part of the candidates (see `ALIKE`) are similar. Only one of
+    them is executed, and it is counted several times.
     """
 
     def __init__(self, *of_run: Any, plan: EnginePlan, certificate: Certificate) -> None:
@@ -324,7 +324,7 @@ class PlannedRemovals(AbstractSizes):
         self._scorer = self._scorer.begin(self._features)
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
-        """Score the candidates S and remove n of them; for k similar rounds, remove k n of them."""
+        """Score the candidates S and remove n of them, or k n in place of k similar rounds."""
         self._scorer.gains(sigma, S, n)
         steps = self._dry.steps[self._n_before :]
         starts_anew = sum(step.n_features >= self._features.size for step in steps) > 1
@@ -363,7 +363,7 @@ class PlannedAdditions(AbstractSizes):
         self._n_inside = S_dagger.size
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
-        """Score the candidates S and add n of them; of similar rounds, only one is scored."""
+        """Score the candidates S and add n of them; of similar rounds, score only one."""
         data, steps = self._data, self._dry.steps
         if not self._n_scored or S.size * ALIKE < self._n_scored * (ALIKE - 1):
             first, before = len(steps), data.bytes_read

@@ -17,7 +17,7 @@ VARIANTS, SAMPLES, PLOIDY, FREQUENCY = 1000, 10_000, 2, 0.2
 
 
 class Sizes(CountedSource):
-    """Genotypes with these numbers of samples and variants, laid out like a VCF Zarr store.
+    """Genotypes with given numbers of samples and variants, in the layout of a VCF Zarr store.
 
     Every read decodes the same chunk in memory. Decoding takes as long as with a store, but the
     time of a disk or network is not included.

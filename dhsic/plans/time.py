@@ -35,7 +35,7 @@ from dhsic.validation import is_positive
 
 @dataclass(frozen=True, slots=True)
 class Overheads:
-    """Times and rates of a cluster; the defaults are those of a fast local network.
+    """Times and rates of a cluster; the defaults describe a fast local network.
 
     Times are in seconds, rates in bytes per second.
 
@@ -142,15 +142,18 @@ elements=100000000.0)
 
 
 def _of_forms(A: Array, X: Array, dtype: Any) -> float:
-    """Floating-point operations per second of one thread in quadratic forms, most of the work."""
+    """Measure floating-point operations per second of one thread in quadratic forms.
+
+    Quadratic forms are most of the work of a run.
+    """
     forms, values = Quadratic.of(A, 1.0, dtype), X.astype(dtype)
     return _rate(lambda: forms.forms(values), len(X) * form_flops(len(A)))
 
 
 def _rate(work: Callable[[], Any], amount: float) -> float:
-    """Amount of work per second: calls of `work`, each of size `amount`, for `SECONDS`.
+    """Measure the amount of work per second: call `work`, of size `amount`, for `SECONDS`.
 
-    A first call is not timed.
+    The first call is not timed.
     """
     work()
     n, started, passed = 0, time.perf_counter(), 0.0
@@ -162,7 +165,7 @@ def _rate(work: Callable[[], Any], amount: float) -> float:
 
 
 def _decoding(source: AbstractSource) -> float:
-    """Stored bytes read and decoded per second; measured on blocks in the middle of the source."""
+    """Measure stored bytes read and decoded per second, on blocks in the middle of the source."""
     if source.in_memory:
         return math.inf
     itemsize = np.dtype(source.dtype).itemsize
@@ -249,7 +252,7 @@ class Setting:
         return p.elements / self.rates.elements * _share(p.inside, self.n_here) + flops
 
     def shares(self, p: Step) -> list[range]:
-        """Partition the jobs of a pass into tasks on a cluster: the range of jobs of each."""
+        """Partition the jobs of a pass into tasks on a cluster; return their ranges of jobs."""
         threads = [self.n_workers // self.n_processes] * self.n_processes
         return [
             jobs
@@ -257,7 +260,7 @@ class Setting:
         ]
 
     def joins(self, p: Step) -> list[int]:
-        """Number of tasks that add partial sums, on each level of the tree that adds them."""
+        """Return the number of tasks on each level of the tree that adds partial sums."""
         return joins(len(self.shares(p))) if p.sum_bytes else []
 
     def _afar(self, p: Step) -> Terms:
@@ -293,9 +296,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Expected time of a run on threads, or on workers of a cluster, if `on_cluster`.
+    """Expected time of a run on `n_workers` threads, or workers of a cluster if `on_cluster`.
 
-    `n_workers` is their number; each worker has `worker_threads` threads.
+    Each worker has `worker_threads` threads.
     """
 
     n_workers: int
@@ -308,7 +311,7 @@ class Expected:
     def of(
         work: Work, rates: Rates, n_workers: int, *, on_cluster: bool, n_threads: int = 1
     ) -> Expected:
-        """Sum the times of all steps, on threads or on workers of `n_threads` threads each."""
+        """Sum the times of all steps, on threads or on workers with `n_threads` threads each."""
         if on_cluster:
             setting = Setting(rates, n_workers * n_threads, n_workers, n_here=usable_cores())
         else:
@@ -318,5 +321,5 @@ class Expected:
 
 
 def _share(n_jobs: int, n_workers: int) -> float:
-    """Time of a pass of `n_jobs` on `n_workers` threads, relative to its time on one thread."""
+    """Return the time of a pass of `n_jobs` on `n_workers` threads, relative to one thread."""
     return -(-n_jobs // n_workers) / n_jobs

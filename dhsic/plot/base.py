@@ -1,4 +1,4 @@
-"""Shared parts of plots: axes, colours of different lightness, and thinned points."""
+"""Shared parts of plots: axes, colours of different lightness, and thinning of points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plots of single features and pairs: against the target, stability, joint effects."""
+"""Plots of features and pairs of features: target, stability, and joint effects."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _groups(ax: Any, groups: list[tuple[str, Array]]) -> None:
 def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
     """Draw the best pairs, with the fraction of the target's variance that each explains.
 
-    It is the fraction that the product explains beyond both features.
+    This is the fraction that the product of both features explains in addition to each of them.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
 
 
 def shares(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
-    """Draw the share of HSIC due to each selected feature alone, and to each pair of them.
+    """Draw the share of HSIC due to each selected feature alone, and due to each pair.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def shares(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
 
 
 def _ends(found: xr.Dataset, n: int) -> list[Array]:
-    """Names of the first and second members of the n best pairs; second may be environments."""
+    """Return the names in the n best pairs: first features, and second features or environments."""
     ends = ("first", "environment" if "environment" in found else "second")
     return [
         found[f"{end}_feature" if f"{end}_feature" in found else end].values[:n] for end in ends

@@ -1,4 +1,4 @@
-"""Plots of all features: values along the genome, and p-values against chance."""
+"""Plots of all features: values along the genome, and a Q-Q plot of p-values."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def genome(
 ) -> Any:
     r"""Draw a value of every feature along the genome, or in the order of the data.
 
-    Scores of later rounds are never drawn. They are not comparable, because the features that
-    remain differ from round to round.
+    Scores of later rounds are not drawn. They are not comparable, because each round has other
+    features.
 
     Parameters
     ----------
     result : xarray.Dataset
         Result of a selection or test of all features.
     value : {"p", "p_marginal", "score_first_round", "rank"}, optional
-        By default the first of these that the result has. p-values are drawn as ``-log10 p``, ranks
-        on a logarithmic scale with the best on top.
+        Variable to draw; by default the first of these that the result has. p-values are drawn as
+        ``-log10 p``, and ranks on a logarithmic scale with the best on top.
     threshold : float, optional
         Value at which a line is drawn.
     labelled : int
@@ -129,7 +129,7 @@ def _legend(ax: Any, target: str, *, right: bool) -> None:
 
 
 def p_value_of(result: xr.Dataset) -> str:
-    """Name of the variable with the p-values of features; raises InputError if there is none."""
+    """Return the name of the variable with p-values of features; InputError if there is none."""
     name = next((name for name in P_VALUES if name in result), None)
     if name is None:
         raise InputError("The result has no p-values. Pass a result of dhsic test.")
@@ -137,7 +137,7 @@ def p_value_of(result: xr.Dataset) -> str:
 
 
 def value_heights(values: Array, value: str) -> Float:
-    """Ordinates of the variable `value`: ``-log10`` of p-values and ranks; others unchanged."""
+    """Return the heights to draw: ``-log10`` of p-values and ranks; other values unchanged."""
     numbers = np.asarray(values, dtype=np.float64)
     if value in P_VALUES:
         return -np.log10(np.maximum(numbers, np.finfo(float).tiny))
@@ -145,16 +145,16 @@ def value_heights(values: Array, value: str) -> Float:
 
 
 def _rank_axis(ax: Any, d: int) -> None:
-    """Label the vertical axis with the ranks 1, 10, 100, ..., the best on top; d features."""
+    """Label the vertical axis with the ranks 1, 10, 100, ... of d features, the best on top."""
     powers = range(int(np.log10(max(d, 1))) + 1)
     ax.set_yticks([-power for power in powers], [f"{10**power:,}" for power in powers])
 
 
 def _places(result: xr.Dataset) -> tuple[Float, Index, list[tuple[float, str]]]:
-    """Abscissas and shades (0 or 1) of features, (d,) each; centre and name of each chromosome.
+    """Return abscissas and shades (0 or 1) of the d features, and labels of the chromosomes.
 
-    A name that would overlap the one before is on a second line; if it overlaps there too, it is
-    omitted.
+    A label is the centre of a chromosome and its name. A name that would overlap the name before is
+    on a second line; if it overlaps there too, it is omitted.
     """
     d = result.sizes["features"]
     if "variant_contig" not in result.coords or "variant_position" not in result.coords:
@@ -213,7 +213,7 @@ def _annotate_points(ax: Any, x: Float, heights: Float, best: Index, called: lis
 
 
 def qq(p: Any, *, ax: Any = None) -> Any:
-    r"""Draw sorted p-values against those expected by chance, both as ``-log10 p``.
+    r"""Draw sorted p-values against the values expected by chance, both as ``-log10 p`` (Q-Q plot).
 
     Parameters
     ----------
@@ -227,10 +227,10 @@ def qq(p: Any, *, ax: Any = None) -> Any:
 
     Notes
     -----
-    The band contains each sorted value with probability 0.95 under the null hypothesis with
-    independent tests: the i-th of n is ``Beta(i, n - i + 1)``. ``lambda`` is the median of the
-    chi-squared values with one degree of freedom that have these p-values, over the expected
-    median.
+    For independent tests, each sorted p-value lies in the band with probability 0.95 under the null
+    hypothesis: the i-th of n has the distribution ``Beta(i, n - i + 1)``. ``lambda`` is the genomic
+    inflation factor: the p-values are converted to chi-squared values with one degree of freedom,
+    and their median is divided by the expected median.
     """
     p_values = getattr(p, "p_values", p)
     is_result = isinstance(p_values, xr.Dataset)
@@ -239,7 +239,9 @@ def qq(p: Any, *, ax: Any = None) -> Any:
     sorted_p = sorted_p[np.isfinite(sorted_p)]
     n = sorted_p.size
     if not n or sorted_p[0] < 0 or sorted_p[-1] > 1:
-        raise InputError("p= must contain at least one p-value, from 0 to 1; check its values.")
+        raise InputError(
+            "p= must contain p-values from 0 to 1, and at least one of them. Check its values."
+        )
     ax = axes(ax, 3.8, 3.6)
     i = np.unique(np.geomspace(1, n, min(n, 2000)).astype(np.int64))
     expected = -np.log10((i - 0.5) / n)

@@ -62,13 +62,13 @@ def region(
     lead : str, optional
         Id or name of the lead variant; by default the one with the smallest p-value.
     data : path, source of `open_source`, or any data, optional
-        Data of the result, or of its features in the region; if they need options, open them with
+        Data of the result, or of its features in the region. If they need options, open them with
         `dhsic.open_source`. The squared correlation of a variant with the lead is computed from all
-        samples that have a call of both. Without data, all points have one colour.
+        samples that have a call of both. Without data, all points have the same colour.
     genes : path or Genes, optional
         GTF, GFF3 or BED file of genes of the same genome build, which are drawn below.
     kb : float
-        Distance from the lead on either side that is drawn, in kilobases.
+        Distance to draw on either side of the lead, in kilobases.
     threshold : float, optional
         p-value at which a line is drawn, such as 5e-8.
     ax : matplotlib.axes.Axes, optional
@@ -124,11 +124,11 @@ def _axes_below(ax: Any, height: float) -> Any:
 
 @dataclass(frozen=True)
 class _Region:
-    """Region around a lead variant, with its n variants.
+    """Region around a lead variant, and the n variants in it.
 
-    `lead` is the position of the lead among the features, `first` and `last` are the ends of the
-    region, `features` (n,) its variants, `positions` (n,) their positions on the chromosome, and
-    `heights` (n,) their ``-log10 p``.
+    `lead` is the index of the lead among the features. `first` and `last` are the ends of the
+    region in bases. `features` (n,) are the indices of the variants, `positions` (n,) their
+    positions on the chromosome, and `heights` (n,) their ``-log10 p``.
     """
 
     lead: int
@@ -170,7 +170,7 @@ class _Region:
 
 
 def _lead_of(result: xr.Dataset, lead: str | None, p: Float) -> int:
-    """Position of the lead variant in the result; of several variants of this name, the best."""
+    """Return the index of the lead variant; of several with the same name, the best one."""
     if not np.isfinite(p).any():
         raise InputError("All p-values of the result are missing, so there is nothing to draw.")
     if lead is None:
@@ -189,7 +189,7 @@ def _lead_of(result: xr.Dataset, lead: str | None, p: Float) -> int:
 
 
 def _linkage(result: xr.Dataset, source: AbstractSource, shown: _Region) -> Float:
-    """Squared correlations (n,) of the variants of a region with the lead, from the data."""
+    """Compute squared correlations (n,) of the variants of a region with the lead."""
     stored = feature_places(result, source, shown.features)
     ascending = np.argsort(stored, kind="stable")
     r2 = np.empty(stored.size)
@@ -200,7 +200,7 @@ def _linkage(result: xr.Dataset, source: AbstractSource, shown: _Region) -> Floa
 
 
 def _draw_points(ax: Any, shown: _Region, r2: Float | None) -> None:
-    """Draw the variants, those in strong linkage on top, and the lead as a named diamond."""
+    """Draw the variants, with strong linkage on top, and the lead as a diamond with its name."""
     is_lead = shown.features == shown.lead
     classes = np.full(is_lead.size, -1) if r2 is None else _classes(r2)
     styles = [(-1, PALE if r2 is not None else MUTED, "unknown" if r2 is not None else None)]
@@ -228,16 +228,16 @@ def _draw_points(ax: Any, shown: _Region, r2: Float | None) -> None:
 
 
 def _classes(r2: Float) -> Index:
-    """Class of each squared correlation by `LIMITS`, (n,); -1 if it is unknown."""
+    """Bin squared correlations by `LIMITS`: index of the bin, (n,); -1 if r2 is unknown."""
     return np.where(np.isnan(r2), -1, np.searchsorted(LIMITS, r2, "right"))
 
 
 @dataclass(frozen=True)
 class _Lanes:
-    """Genes of a region, drawn in n lanes in which they do not overlap.
+    """Genes of a region, drawn in n lanes so that they do not overlap.
 
-    `genes` has one row per gene: start, end, text, middle of the text, and lane. For `n_hidden`
-    further genes there is no free lane.
+    `genes` has one row per gene: start, end, text, middle of the text, and lane. There is no free
+    lane for `n_hidden` further genes.
     """
 
     genes: pd.DataFrame
@@ -289,9 +289,9 @@ class _Lanes:
 
 
 def _free_lanes(first: Float, last: Float, gap: float) -> Index:
-    """First free lane (n,) of each of n intervals, which are sorted by start.
+    """Assign each of n intervals, sorted by start, to the first free lane; return lanes (n,).
 
-    A lane is free if its last interval ends at least `gap` before this one begins.
+    A lane is free if its last interval ends at least `gap` before the new interval begins.
     """
     ends: list[float] = []
     lanes = np.empty(first.size, dtype=np.int64)

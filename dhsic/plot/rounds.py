@@ -19,7 +19,7 @@ APART = 1.6
 
 
 def path(result: xr.Dataset, *, ax: Any = None) -> Any:
-    """Draw HSIC over the rounds of an elimination, against the number of features left.
+    """Draw HSIC in the rounds of an elimination against the number of remaining features.
 
     Parameters
     ----------
@@ -49,7 +49,9 @@ def path(result: xr.Dataset, *, ax: Any = None) -> Any:
 
 
 def expected_lost(result: xr.Dataset, *, ax: Any = None) -> Any:
-    """Draw the expected number of the best n features that an exact run would not select, by n.
+    """Draw the expected error of approximate rounds against the number n of best features.
+
+    The error is the expected number of the best n features that an exact run would not select.
 
     Parameters
     ----------
@@ -119,7 +121,7 @@ def accuracy(cv: Any, *, ax: Any = None) -> Any:
 
 
 def _features_axis(ax: Any, left: Array) -> None:
-    """Make the horizontal axis logarithmic, from most features left to fewest (`left`)."""
+    """Make the horizontal axis logarithmic, from many to few remaining features (`left`)."""
     ax.set(xscale="log", xlabel="features left")
     first, last = float(np.max(left)), max(float(np.min(left)), 1)
     ax.set_xlim(1.1 * first, 0.9 * last)

@@ -17,10 +17,9 @@ LINES = ((MAIN, "-"), (MUTED, "--"), (CHOSEN, "-"))
 
 
 def survival(result: xr.Dataset, *, ax: Any = None) -> Any:
-    """Draw Kaplan-Meier curves of samples in thirds by the values of the best feature.
+    """Draw Kaplan-Meier curves of three groups of samples: the thirds of the best feature.
 
-    The feature was chosen with the same times, so the curves are further apart than those of new
-    samples would be.
+    The feature was chosen with the same times, so the curves lie farther apart than in new samples.
 
     Parameters
     ----------

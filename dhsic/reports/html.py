@@ -101,8 +101,8 @@ def report(
     Parameters
     ----------
     result : xarray.Dataset or selector
-        A result of `dhsic.select`, or a fitted selector. If it has several runs, as with
-        ``per_target=True``, each run has a page.
+        A result of `dhsic.select`, or a fitted selector. A result with several runs
+        (``per_target=True``) gets one page per run.
     path : str or path
         Path of the page, such as ``report.html``; with several runs ``report.NAME.html``.
     pairs : xarray.Dataset, optional
@@ -146,7 +146,7 @@ def report(
 
 
 def _pages(result: Any, page: Path) -> dict[Path, Any]:
-    """Result of each run by the path of its page; for a single run this is the path `page`."""
+    """Return the result of each run by the path of its page; a single run has the path `page`."""
     if not isinstance(result, xr.Dataset) or dimension_of(result) is None:
         return {page: result}
     results: dict[Path, Any] = {}
@@ -167,8 +167,8 @@ def page_of(
 ) -> str:
     """Render the HTML page of a result.
 
-    `found` are pairs from `dhsic.find_pairs`, by default those of the selection, and `shares` are
-    from `dhsic.interactions.shares`.
+    `found` are pairs from `dhsic.find_pairs`, by default the pairs in the result. `shares` is the
+    result of `dhsic.interactions.shares`.
     """
     if not all(map(find_spec, ("jinja2", "matplotlib"))):
         raise InputError('Reports need jinja2 and matplotlib: pip install "dhsic[plot]".')
@@ -245,13 +245,12 @@ def _loco(result: xr.Dataset) -> Iterator[str]:
     if took_loco(result):
         yield (
             "features of each chromosome were tested against the residuals of the labels after "
-            "ridge regression on all other chromosomes, with their variance given relatedness "
-            "(--loco)"
+            "ridge regression on all other chromosomes; the test accounts for relatedness (--loco)"
         )
 
 
 def _meanings(result: xr.Dataset) -> dict[str, str]:
-    """Descriptions of the table's columns by name; first that which determines the ranking."""
+    """Return descriptions of the table's columns, by name; the ranking score comes first."""
     by = "fall_given_others" if result.attrs.get("given_others") else "score"
     names = [by, *(str(name) for name in result.data_vars if name != by)]
     return {n: str(said) for n in names if (said := result[n].attrs.get("long_name"))}
@@ -278,14 +277,14 @@ def _passed(result: xr.Dataset) -> dict[str, Any]:
 
 
 def _heading(result: xr.Dataset) -> str:
-    """Heading with the number of selected features and of all features."""
+    """Return the heading, with the numbers of selected features and of all features."""
     n, d = (_shown(int(result.attrs[name])) for name in ("n_selected", "n_features"))
     by = result.attrs.get("selected_by")
     return f"{n} of {d} features selected" if by is None else f"{n} of {d} features have {by}"
 
 
 def _about(result: xr.Dataset) -> str:
-    """Text with the names of the target and of the data, if the result has them."""
+    """Return a text with the names of the target and of the data, as far as they are known."""
     target, data = (str(result.attrs.get(name, "")) for name in ("target", "data"))
     name = PurePosixPath(data.replace("\\", "/").rstrip("/")).name
     return " in ".join(filter(None, (target, name)))
@@ -311,7 +310,7 @@ def _facts(result: xr.Dataset, costs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _table(result: xr.Dataset, best: Index) -> dict[str, list[Any]]:
-    """Columns of the table of the features `best` as lists; ``index`` holds their positions."""
+    """Return the table of the features `best` as lists by column; ``index`` has their indices."""
     best_part = result.drop_dims(["rounds", "pairs"], errors="ignore").isel(features=best).compute()
     columns = tables.columns(best_part.assign_coords(features=best))
     if not result.attrs.get("given_others"):  # it does not determine the order
@@ -346,7 +345,7 @@ def _loci(result: xr.Dataset) -> dict[str, list[Any]]:
 
 
 def _place(column: str) -> int:
-    """Sort key of a column: rank, name, scores and columns on reliability precede the others."""
+    """Sort key of a column: rank, name, scores and measures of reliability come first."""
     first = ("rank", "name", "fall_given_others", "score", "selected", "p", "q", "fdr", "stability")
     return first.index(column) if column in first else len(first)
 
@@ -423,7 +422,7 @@ def _plots_of_pairs(
 ) -> Iterator[tuple[str, str, Any]]:
     """Yield title, caption and SVG of the plots of pairs (`found`) and shares, if passed."""
     if shares is not None:
-        words = "Share of HSIC due to each selected feature alone, and to each pair of them."
+        words = "Share of HSIC due to each selected feature alone, and due to each pair."
         yield _render_svg("Alone and together", words, partial(plot.shares, shares))
     if found is not None and found["share"].size:
         words = (

@@ -1,4 +1,4 @@
-"""Sentences about a run: the basis of its ranking, and the cost of approximation."""
+"""Sentences about a run: how its features were ranked, and the cost of approximation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_LEADS = 5
 
 
 def _real(result: xr.Dataset) -> Iterator[str]:
-    """Report how many features have small q-values, if features were tested, and inflation."""
+    """If features were tested, report the number of small q-values and genomic inflation."""
     if "q" in result:
         n, n_held_out = int((result["q"] <= LEVEL).sum()), result.attrs.get("n_held_out")
         has, of = "has" if n == 1 else "have", f"{result.sizes['features']:,} features"
@@ -82,7 +82,7 @@ def _is_inflated(result: xr.Dataset) -> bool:
 
 
 def took_loco(result: xr.Dataset) -> bool:
-    """Whether each chromosome was tested after prediction by all others (``--loco``)."""
+    """Whether tests used residuals of a prediction by all other chromosomes (``--loco``)."""
     return bool(json.loads(result.attrs.get("parameters", "{}")).get("loco", False))
 
 
@@ -115,9 +115,9 @@ def _inflation(result: xr.Dataset) -> Iterator[str]:
 
 
 def _hits_on_x(result: xr.Dataset) -> str:
-    """Clause with the number of small q-values on X and Y, if most are there; else "".
+    """Return a clause on small q-values on X and Y, if most of them are there; else "".
 
-    They must also be at least twice as frequent among features on X and Y as among others.
+    They must also be at least twice as frequent on X and Y as on other chromosomes.
     """
     if "q" not in result or "variant_contig" not in result.coords:
         return ""
@@ -156,13 +156,13 @@ def loci_sentences(result: xr.Dataset) -> Iterator[str]:
 
 
 def told_of_pairs(found: xr.Dataset | None) -> Iterator[str]:
-    """Report the inflation of pairs from `dhsic.find_pairs`; nothing if `found` is None."""
+    """Report the inflation of pairs from `dhsic.find_pairs`, or nothing if `found` is None."""
     if found is not None and "inflation" in found.attrs:
         yield inflation_sentence(found.attrs)
 
 
 def order_of(result: xr.Dataset) -> Iterator[str]:
-    """Yield sentences about the basis of the ranking of the best features."""
+    """Yield sentences on how the best features were ranked."""
     yield from _number(result)
     yield from _constant(result)
     yield from _real(result)
@@ -176,7 +176,7 @@ def order_of(result: xr.Dataset) -> Iterator[str]:
 
 
 def _final_ranking(result: xr.Dataset) -> Iterator[str]:
-    """Report which final ranking was used, by HSIC or ridge regression, and what both explain."""
+    """Report whether HSIC or ridge regression gave the final ranking, and what each explains."""
     about = result.attrs
     n = about.get("given_others")
     if n is None:
@@ -198,13 +198,13 @@ def _final_ranking(result: xr.Dataset) -> Iterator[str]:
         yield (
             f"Final ranking: the best {n:,} features were re-ranked jointly by ridge regression. "
             f"The first features (mean over the first {numbers}) explain {reranked} of the labels' "
-            f"variance in cross-validation, and those of the ranking by HSIC alone {alone}{doubt}. "
+            f"variance in cross-validation; ranked by HSIC alone, they explain {alone}{doubt}. "
             "(--no-rerank keeps the ranking by HSIC.)"
         )
     else:
         yield (
             f"Final ranking: by HSIC. The first features explain {alone} of the labels' variance "
-            f"in cross-validation, and those of a ranking by joint ridge regression {reranked}. "
+            f"in cross-validation; ranked by joint ridge regression, they explain {reranked}. "
             "(--rerank uses that ranking.)"
         )
     if not {"q", "stability_threshold", "control"} & {*result, *about}:
@@ -232,9 +232,8 @@ def _in_front(result: xr.Dataset) -> Iterator[str]:
         return
     ways = {
         "missed features": (
-            f"{features} that the ranking had missed moved to the front: the labels depend on "
-            f"{'it' if n == 1 else 'them'} in a way that linear effects of the top features do "
-            "not explain"
+            f"{features} that the ranking had missed moved to the front: linear effects of the top "
+            f"features do not explain how the labels depend on {'it' if n == 1 else 'them'}"
         ),
         "forward steps": (
             f"The first {features} were chosen one after the other, each for what it adds "
@@ -272,11 +271,12 @@ def _marginal(result: xr.Dataset) -> Iterator[str]:
 
 
 def _blocks(result: xr.Dataset) -> Iterator[str]:
-    """Report which results of a selection account for blocks of samples."""
+    """Report which parts of a result account for blocks of samples, and which do not."""
     if "blocks" in result.attrs and "p_marginal" in result:
         yield (
             "p_marginal and q_marginal account for the blocks of samples. The ranking treats "
-            "samples as independent, and pairs and features that it missed were not searched."
+            "samples as independent, and there was no search for pairs or for features that the "
+            "ranking missed."
         )
 
 
@@ -297,8 +297,8 @@ def _matrices(result: xr.Dataset) -> Iterator[str]:
     if json.loads(result.attrs["parameters"]).get("balance"):
         yield (
             f"Balance: each of the {len(shares)} matrices has the same share of the kernel. This "
-            "decides which features are re-ranked; the re-ranking compares all of them on one "
-            "scale."
+            "affects which features are re-ranked. The re-ranking itself compares all of these "
+            "features on one scale."
         )
         return
     name = max(shares, key=shares.__getitem__)
@@ -312,7 +312,7 @@ def _matrices(result: xr.Dataset) -> Iterator[str]:
 
 
 def _explained(about: Mapping[str, Any], name: str) -> str:
-    """Percentage of the labels' variance in the attribute ``explained_{name}``, as text."""
+    """Format the attribute ``explained_{name}``, a share of the labels' variance, in percent."""
     return f"{max(0.0, float(about[f'explained_{name}'])):.0%}"
 
 
@@ -331,7 +331,7 @@ def _number(result: xr.Dataset) -> Iterator[str]:
 
 
 def doubts_of(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
-    """Yield sentences about the cost of approximate rounds, and about unstable rankings."""
+    """Yield sentences on features lost by approximate rounds, and on unstable rankings."""
     n_selected = int(result.attrs["n_selected"])
     if not n_selected:
         return
@@ -370,9 +370,9 @@ def doubts_of(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
 
 
 def costs_of(result: xr.Dataset, took: Mapping[str, Any]) -> dict[str, Any]:
-    """Costs and errors of the rounds of a result, by name: seconds, bytes, and lost features.
+    """Return costs and errors of the rounds of a result: seconds, bytes and lost features.
 
-    `took` are measured values that replace those of the result.
+    Values measured by this process, `took`, replace the values of the result.
     """
 
     def of(name: str) -> Any:

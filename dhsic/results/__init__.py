@@ -11,7 +11,7 @@ _callbacks: list[Callable[[], object]] = []
 
 
 def call_at_first_result(callback: Callable[[], object]) -> None:
-    """Register a function to call once, before the first result is built or loaded."""
+    """Register a function to be called once, before the first result is built or loaded."""
     _callbacks.append(callback)
 
 

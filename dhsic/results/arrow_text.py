@@ -1,4 +1,4 @@
-"""Rows of text tables by pyarrow: the same text as by pandas, several times faster.
+"""Fast conversion of tables to text by pyarrow, with the same output as pandas.
 
 Arrow and Python both write the shortest digits that determine a float, but place the decimal point
 differently: ``3`` and ``3.0``, ``0.00001`` and ``1e-05``, ``1e-7`` and ``1e-07``. This module
@@ -22,9 +22,9 @@ LARGE = 1e10
 
 
 def packed(values: Array, special: str = "") -> Any:
-    """Convert an array of text to an Arrow array, whose rows can be indexed and written faster.
+    """Convert an array of text to an Arrow array, which is indexed and written faster.
 
-    Arrays of other types, and text with any character of `special`, are returned unchanged. Without
+    Arrays of other types, and text with any character in `special`, are returned unchanged. Without
     pyarrow, all arrays are returned unchanged.
     """
     if values.dtype != object or find_spec("pyarrow") is None:
@@ -44,11 +44,12 @@ def packed(values: Array, special: str = "") -> Any:
 
 
 def text_rows(columns: Mapping[str, Any], separator: str) -> bytes | None:
-    """Rows of a table as text, without a header, as ``pandas.DataFrame.to_csv`` writes them.
+    """Convert the rows of a table to text like ``pandas.DataFrame.to_csv``, without a header.
 
     Columns are NumPy arrays, or Arrow arrays from `packed` without quotes, line breaks and
-    separators. NaN and empty text become empty fields. Returns None if pyarrow is not installed, if
-    a value needs quotes, or if a column is neither text, booleans, integers nor float64.
+    separators. NaN and empty text become empty fields. The result is None if pyarrow is not
+    installed, if a value needs quotes, or if a column has another type than text, boolean, integer
+    or float64.
     """
     if find_spec("pyarrow") is None:
         return None
@@ -68,7 +69,7 @@ def text_rows(columns: Mapping[str, Any], separator: str) -> bytes | None:
 
 
 def _text_column(values: Any, separator: str) -> Any:
-    """Arrow column that Arrow writes as pandas would write the values; None if not possible."""
+    """Convert values to an Arrow column with the text of pandas; None if this is impossible."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -91,7 +92,7 @@ def _text_column(values: Any, separator: str) -> Any:
 
 
 def _float_column(values: Float) -> Any:
-    """Convert floats to an Arrow column of their texts by ``repr``, in which NaN is null."""
+    """Convert floats to an Arrow column of text, as by ``repr``; NaN becomes null."""
     import pyarrow as pa
     from pyarrow import compute
 

@@ -83,7 +83,7 @@ def save_by(
     overwrite: bool = False,
     selected_only: bool = False,
 ) -> None:
-    """Save a result like `save`; workers of `runtime` copy columns of the data if they can."""
+    """Save a result like `save`; workers of `runtime` copy columns if they can access the path."""
     unwrapped = getattr(result, "result_", result)
     is_table = bool(tables.table_suffix(path))
     is_cut = (
@@ -103,7 +103,7 @@ def save_by(
 
 
 def _save_at(result: xr.Dataset, url: str) -> None:
-    """Write a result to a URL, the root metadata last, so that a partial result is not valid."""
+    """Write a result to a URL; write the root metadata last, so a partial result is invalid."""
     at = ObjectStore(check_url(url, "", InputError))
     files: dict[str, Any] = {}
     _write(result, MemoryStore(files))
@@ -159,7 +159,7 @@ def write_variables(
 def _sent(
     runtime: AbstractRuntime, place: str, group: zarr.Group, unread: Mapping[str, xr.Variable]
 ) -> list[slice]:
-    """Let workers copy variables, by ranges of features; return the ranges not written."""
+    """Let workers copy variables by ranges of features; return the ranges that they left out."""
     (n,) = {of.size for of in unread.values()}
     stretches = slices(n, STRETCH)
     signs = [group.attrs.get(name) for name in SIGNS]
@@ -187,7 +187,7 @@ def _write_stretch(source: AbstractSource, job: Job, state: Any) -> bool:
 
 
 def _is_unread(variable: xr.Variable) -> bool:
-    """Whether a variable has one value per feature that has not been read from its store."""
+    """Whether a variable has one value per feature, and its values are still to be read."""
     is_lazy = variable.chunks is None and not variable._in_memory
     return is_lazy and variable.dims == ("features",)
 
@@ -207,7 +207,8 @@ def check_vacant(
     if selected_only and not is_table:
         raise InputError(
             f"selected_only=True works for tables, but {path} is a Zarr store, which always has "
-            "all features; leave it out, or use the suffix .tsv, .csv, .parquet or .json."
+            "all features. Leave selected_only= out, or use the suffix .tsv, .csv, .parquet or "
+            ".json."
         )
     if not (is_table or is_url(path)):
         check_free(as_path(path), overwrite=overwrite)
@@ -216,7 +217,7 @@ def check_vacant(
     is_file = not at.is_there() if is_url(path) else as_path(path).is_file() or not is_there
     if is_table and not is_file:
         raise InputError(
-            f"{path} is not a file but, for example, a folder, so it is not overwritten by a "
+            f"{path} is not a file (for example, it is a folder), so it is not overwritten by a "
             "table. Choose another path, or remove it yourself."
         )
     if not (is_table or is_there) and (names := sorted(at.names())):
@@ -251,8 +252,8 @@ def is_result(path: str | PathLike[str]) -> bool:
 def from_table(path: str | PathLike[str]) -> xr.Dataset:
     """Read a result from a table that `save` wrote, see `dhsic.results.tables.read_table`.
 
-    If the selected features are those with small q-values, the result is one of tests, see
-    `dhsic.results.views.of_tests`.
+    If exactly the features with small q-values are selected, the result is returned as a result of
+    tests, see `dhsic.results.views.of_tests`.
     """
     result = tables.read_table(path)
     if not {"p", "q"} <= set(result) or "selected_by" in result.attrs:
@@ -265,7 +266,7 @@ def from_table(path: str | PathLike[str]) -> xr.Dataset:
 
 
 def load(path: str | PathLike[str]) -> xr.Dataset:
-    """Read a result back, into memory.
+    """Load a saved result into memory.
 
     Raises
     ------

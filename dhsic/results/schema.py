@@ -1,9 +1,9 @@
 """Outcome of a run, and its result: a Dataset with variables per feature and per round.
 
-Attributes of the result count the samples, features and values that a run excludes; `LEFT_OUT`
-names and describes these counts. Code that excludes anything else must add a name there. A count is
-set in `_attributes` if a source or a run knows it. Otherwise it is set later, as the command line
-does for labels.
+Attributes of the result count the samples, features and values that a run excludes. `LEFT_OUT`
+names and describes these counts; code that excludes anything else must add a name there. Counts
+that the source or the run knows are set in `_attributes`. Others are set later; for instance, the
+command line counts samples without labels.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FORMAT = 1
 
 DESCRIPTIONS = {
     "rank": "rank of the feature, 1 is the most relevant",
-    "rank_in_block": "rank of the feature among those of its matrix, 1 is the most relevant",
+    "rank_in_block": "rank of the feature within its matrix, 1 is the most relevant",
     "score": "decrease of HSIC without the feature, in the round in which it was removed",
     "selected": "whether the feature is selected",
     "round_removed": "round in which the feature was removed, 0 for constant features",
@@ -52,14 +52,17 @@ DESCRIPTIONS = {
     "round_hsic": "HSIC of the features left at the start of the round",
     "round_seconds": "duration of the round in seconds",
     "round_bytes_read": "stored bytes read in the round",
-    "round_landmarks": "landmarks of low rank, with the rows of its check; 0 in exact rounds",
+    "round_landmarks": "number of landmarks of the low-rank approximation, including check rows; 0 "
+    "in exact rounds",
     "round_rank": "rank of the low-rank approximation",
-    "round_relative_error": "estimated error of approximate scores, in standard deviations of them",
-    "round_cut_error": "estimated fraction of the removed features that are wrong ones",
+    "round_relative_error": "estimated error of approximate scores, relative to their standard "
+    "deviation",
+    "round_cut_error": "estimated fraction of the removed features that an exact run would keep",
     "round_turn": "relative change of the scoring matrix since the previous round, up to its scale",
-    "round_expected_lost": "expected number of wrong features among those left after the round",
-    "round_most_lost": "upper limit of that number, with a probability of 90%",
-    "round_engine": "engines that scored the round, and the number of features of each",
+    "round_expected_lost": "expected number of wrong features among the features left after the "
+    "round",
+    "round_most_lost": "upper limit of round_expected_lost, with a probability of 90%",
+    "round_engine": "engines that scored the features, and the number of features scored by each",
 }
 
 #: Descriptions that differ for methods that add features.
@@ -75,7 +78,7 @@ ADDED = {
 #: Descriptions that differ for methods that weight features.
 WEIGHTED = {
     "score": "weight of the feature",
-    "round_weighted": "step that gave the weight, 0 for constant features",
+    "round_weighted": "step after which the feature has this weight, 0 for constant features",
     "round_objective": "objective after the step",
     "round_hsic": "HSIC of the weighted features",
     "round_residual": "size of the projected gradient, or of the change of weights",
@@ -108,7 +111,7 @@ LEFT_OUT = {
     "n_samples_left_out": "samples excluded because a label or covariate is missing",
     "n_samples_without_label": "of these, samples without a label",
     "n_samples_without_covariate": "of these, samples without a covariate",
-    "n_rows_passed_over": "rows of tables that belong to no sample that is used",
+    "n_rows_passed_over": "rows of tables that belong to no sample in use",
     "n_rows_elsewhere": "rows matched by position that have the name of another sample",
     "n_samples_filtered": "samples excluded by filters, such as --keep",
     "n_features_filtered": "features excluded by filters, such as --pass-only",
@@ -120,7 +123,7 @@ LEFT_OUT = {
 
 @dataclass(frozen=True)
 class Order:
-    """Order of the features that vary, with scores and the history of rounds."""
+    """The order of all features that are not constant, with scores and the history of rounds."""
 
     features: Index  # (s,), the least relevant first
     scores: Float  # (s,), scores of `features`; the method defines their meaning
@@ -142,7 +145,7 @@ class Order:
     ) -> Order:
         """Return the order of the features at `places` (an index array, mask or slice).
 
-        `attributes` and `columns` are added to those of the order.
+        `attributes` and `columns` are added to the attributes and columns of the order.
         """
         return replace(
             self,
@@ -185,14 +188,14 @@ class Outcome:
 
     @property
     def worst_first(self) -> Index:
-        """All features: first the constant ones, then the others from least to most relevant."""
+        """Indices of all features: first constant ones, then others from least to most relevant."""
         return np.concatenate([np.flatnonzero(self.scaling.constant), self.order.features])
 
 
 def versions() -> dict[str, str]:
-    """Versions on which the last bits of a ranking's scores may depend, by name.
+    """Return versions that may change the last bits of scores, by name.
 
-    These are versions of dhsic and the numerical packages, and the device, if there is one.
+    These are the versions of dhsic and of the numerical packages, and the device, if one is used.
     """
     device = wanted_device()
     return {**_installed()} if device is None else {**_installed(), "device": device}
@@ -293,7 +296,7 @@ def to_dataset(
 
 
 def _in_store(partners: Index, about: FeatureMetadata) -> Index:
-    """Convert the positions `partners` (d,) from the source to the store; -1 stays -1.
+    """Convert feature indices `partners` (d,) from the source to the store; -1 stays -1.
 
     They differ if the source excludes features of the store.
     """
@@ -304,10 +307,10 @@ def _in_store(partners: Index, about: FeatureMetadata) -> Index:
 
 
 def _of_blocks(outcome: Outcome, ranks: Index) -> tuple[dict[str, Array], dict[str, str]]:
-    """Ranks of features within their matrices, and an attribute with the weights of the matrices.
+    """Return ranks of features within their matrices, and an attribute with matrix weights.
 
-    The weight of a matrix is its share in the mean squared distance of samples. Both are empty if
-    the data are one matrix. Methods without a kernel of all features have no shares.
+    The weight of a matrix is its share in the mean squared distance between samples. Both results
+    are empty if the data are one matrix. Methods without a kernel of all features have no weights.
     """
     blocks = FeatureBlocks.of(outcome.source)
     if blocks is None or blocks.codes.size != ranks.size:
@@ -318,7 +321,7 @@ def _of_blocks(outcome: Outcome, ranks: Index) -> tuple[dict[str, Array], dict[s
 
 
 def _means(outcome: Outcome) -> dict[str, Array]:
-    """Column with the means of present values, or, for dosages, with allele frequencies."""
+    """Return a column with the mean of each feature or, for dosages, the allele frequency."""
     scaling, ploidy = outcome.scaling, outcome.source.ploidy
     is_number = ~np.isin(np.arange(scaling.mean.size), [*outcome.source.levels])
     has_mean = is_number & (scaling.n_missing < outcome.n_samples)
@@ -329,7 +332,7 @@ def _means(outcome: Outcome) -> dict[str, Array]:
 
 
 def _history(outcome: Outcome) -> dict[str, Array]:
-    """Columns of the history, one per key of its records; 0 for records without the key."""
+    """Convert the history to columns, one per key of its records; records without it get 0."""
     records = outcome.order.history
     out: dict[str, Array] = {}
     for key in dict.fromkeys(key for record in records for key in record):
@@ -373,7 +376,7 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
 
 
 def _consequences(order: Order, n_selected: int) -> dict[str, Any]:
-    """Attributes for backward elimination: losses by approximate rounds, and `turn_rank`."""
+    """Return attributes for backward elimination: `turn_rank`, and losses by approximation."""
     if order.placed != "removed":
         return {}
     return {

@@ -1,4 +1,4 @@
-"""Tables of features: a result as TSV, CSV, Parquet or JSON, written atomically; and lists.
+"""Results as tables of features in TSV, CSV, Parquet or JSON, or as lists; written atomically.
 
 The table has all features or the selected ones, best first. Its columns are, if the result has
 them:
@@ -114,14 +114,14 @@ def selected_alone(result: xr.Dataset) -> xr.Dataset:
 
 
 def numbered(result: xr.Dataset) -> xr.Dataset:
-    """Return the result with a coordinate that has the position of each feature in the data."""
+    """Add a coordinate with the index of each feature in the data to a result."""
     if any(name in result.coords for name in NUMBERS):
         return result
     return result.assign_coords({STORED: ("features", np.arange(result.sizes["features"]))})
 
 
 def variant_ids(result: xr.Dataset) -> Array:
-    """Ids of the variants, (d,); names or positions for features that have no id."""
+    """Return the ids of the variants, (d,); features without an id get their name or index."""
     size = result["rank"].sizes[result["rank"].dims[-1]]
     feature_names = result[NAME].to_numpy() if NAME in result.coords else np.arange(size)
     if IDS not in result.coords:
@@ -186,9 +186,9 @@ def rows(known: OfFeatures) -> Iterator[dict[str, Any]]:
 def _parts(
     result: xr.Dataset, pack: Callable[[Array], Any] = lambda values: values
 ) -> Iterator[dict[str, Any]]:
-    """Yield the columns of all features in batches of rows, best first.
+    """Yield the columns of the table in batches of rows, best feature first.
 
-    Before its rows are put in order, `pack` converts a column to an object with the method `take`.
+    `pack` converts a column to an object with the method `take`, which then sorts the rows.
     """
     result, ranks = along_features(result), result["rank"].to_numpy()
     best_first = np.argsort(ranks if ranks.ndim == 1 else ranks.min(axis=0), kind="stable")
@@ -246,14 +246,14 @@ def _write_list(result: xr.Dataset, file: IO[bytes]) -> None:
 
 
 def _warn_of_list(result: xr.Dataset, ids: list[str]) -> None:
-    """Warn of an empty list, and of ids by which other programs would select more features."""
+    """Warn if the list is empty, or if ids are ambiguous and would select more features."""
     if not ids:
         warn("No feature is selected, so the list is empty.")
     blanks = [name for name in ids if len(name.split()) != 1]
     if blanks:
         warn(
-            f"Names of the list contain blanks ({abbreviate(blanks)}), at which --extract and "
-            "PLINK split lines. Rename these features, or use a table (.tsv)."
+            f"Some names in the list contain blanks ({abbreviate(blanks)}), but --extract and "
+            "PLINK split lines at blanks. Rename these features, or use a table (.tsv)."
         )
     listed, n_alike = pd.Index(ids).unique(), 0
     for rows in slices(along_features(result).sizes[FEATURES], ROWS):
@@ -261,16 +261,16 @@ def _warn_of_list(result: xr.Dataset, ids: list[str]) -> None:
         n_alike += int(np.isin(variant_ids(part), listed).sum())
     if n_alike > len(ids):
         warn(
-            f"Features that are not selected have the id of a selected one ({n_alike - len(ids):,} "
-            "in total), so --extract keeps them too. Give variants unique ids (plink2 "
-            "--set-all-var-ids), or use a table (.tsv)."
+            "Features that are not selected share an id with a selected feature "
+            f"({n_alike - len(ids):,} in total), so --extract keeps them, too. Give variants "
+            "unique ids (plink2 --set-all-var-ids), or use a table (.tsv)."
         )
 
 
 def _rounds(result: xr.Dataset) -> Iterator[dict[str, Any]]:
     """Yield the rows of the history of rounds.
 
-    In a joint result the runs follow each other, and each row has the name of its run.
+    For several runs, the rows of each run follow those of the run before, with its name.
     """
     variables = sorted(result.variables.items())  # sorted, as in a result read from disk
     dim = next((dim for dim in OF_RUNS if dim in result.dims), None)
@@ -344,8 +344,8 @@ PACKED = (".tsv.gz", ".csv.gz")
 def read_table(path: str | PathLike[str]) -> xr.Dataset:
     """Read the result of one run from a table of all its features.
 
-    Features are in the order of the data. Text tables have no attributes: those that follow from
-    the columns are computed, and ``data`` is the path.
+    Features are in the order of the data. Text tables contain no attributes. Some attributes are
+    computed from the columns, and ``data`` is the path.
 
     Raises
     ------
@@ -354,7 +354,9 @@ def read_table(path: str | PathLike[str]) -> xr.Dataset:
     """
     frame, attributes = _frame_of(path)
     if any(name.startswith("rank_") and name[5:] != "alone" for name in frame):
-        raise InputError(f"{path} is a table of several runs; pass their result (.zarr).")
+        raise InputError(
+            f"{path} is a table of several runs. Pass the result as a store (.zarr) instead."
+        )
     if lacking := {"rank", "score", "selected", "index"} - set(frame):
         raise InputError(
             f"{path} has no column {', '.join(sorted(lacking))}, so it is not a table of features. "
@@ -427,7 +429,7 @@ def table_suffix(path: str | PathLike[str]) -> str:
 
 
 def check_suffix(path: str | PathLike[str]) -> str:
-    """Suffix of a table, "" for a Zarr store; raises InputError for unknown suffixes."""
+    """Return the suffix of a table, "" for a Zarr store; InputError for unknown suffixes."""
     suffix = table_suffix(path)
     other = PurePosixPath(fspath(path)).suffix
     if not suffix and other.lower() not in ZARR:
@@ -460,7 +462,7 @@ def write_table(result: xr.Dataset, path: str | PathLike[str]) -> None:
 
 @contextmanager
 def _open_atomically(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
-    """Context that yields a file, which appears at the path or URL only if no error occurs."""
+    """Context that yields a file; it appears at the path or URL only if no error occurs."""
     if not is_url(path):
         check_place(as_path(path), "The result", InputError)
         as_path(path).parent.mkdir(exist_ok=True)

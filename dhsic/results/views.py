@@ -16,7 +16,7 @@ from dhsic.results.schema import OF_ENGINES, PAIR
 
 
 def pairs_of(result: Any) -> xr.Dataset | None:
-    """Table of pairs of a selection with ``interactions=``, as by `find_pairs`; None without."""
+    """Return the pairs that a selection with ``interactions=`` found; None for other results."""
     result = result_of_one(result)
     if f"{PAIR}share" not in result:
         return None
@@ -28,7 +28,7 @@ def pairs_of(result: Any) -> xr.Dataset | None:
 
 
 def carried_over(about: Mapping[str, Any]) -> str:
-    """Note for messages if a threshold was estimated from permutations of some pairs; else ""."""
+    """Return a note if a threshold was estimated from permutations of some pairs only; else ""."""
     n = about.get("n_pairs_permuted", about["n_pairs"])
     if n == about["n_pairs"]:
         return ""
@@ -42,15 +42,15 @@ LEVEL = 0.05
 
 
 def inflation_sentence(about: Mapping[str, Any]) -> str:
-    """Sentence on the inflation of the explained shares of pairs, and on its correction."""
+    """Return a sentence on the inflation of the shares that pairs explain, and its correction."""
     ratio = (
         f"The median share of pairs is {about['inflation']:.3g} times that for permuted labels "
         "(1 means no inflation)"
     )
     if about["corrected_by"] > 1:
         return (
-            f"{ratio}. Permutations rarely differ by as much, so the samples may be related, or "
-            "come from several populations; p-values were corrected."
+            f"{ratio}. Permutations rarely give such a ratio, so the samples may be related, or "
+            "come from several populations. The p-values were corrected."
         )
     return f"{ratio}. Chance explains this, so no correction was applied."
 
@@ -75,9 +75,9 @@ def of_selected(result: xr.Dataset) -> str:
 def selected_features(result: Any) -> xr.Dataset:
     """Return the selected features, best first, without the history of rounds.
 
-    The coordinate ``features`` holds their positions among the features used. If features of a
-    store were filtered out, ``stored_feature`` holds the positions in the store. `save` writes the
-    returned Dataset as a table.
+    The coordinate ``features`` contains their indices among the features in use. If filters
+    excluded features of a store, ``stored_feature`` contains the indices in the store. `save`
+    writes the returned Dataset as a table.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def selected_features(result: Any) -> xr.Dataset:
 
 
 def selected_lazily(result: Any) -> xr.Dataset:
-    """Return the Dataset of `selected_features`, whose names and alleles are not yet read."""
+    """Return the Dataset of `selected_features` without reading names and alleles yet."""
     result = result_of_one(result)
     chosen = np.flatnonzero(result["selected"].to_numpy())
     best_first = chosen[np.argsort(result["rank"].to_numpy()[chosen])]
@@ -99,9 +99,9 @@ def selected_lazily(result: Any) -> xr.Dataset:
 
 
 def partner_names(result: xr.Dataset, partners: Index) -> list[str]:
-    """Names of the features at positions `partners` (n,) in the store; "" for -1.
+    """Return the names of the features at indices `partners` (n,) in the store; "" for -1.
 
-    A feature that is not in the result, or that has no name, is named by its position.
+    A feature that is not in the result, or has no name, is called by its index.
     """
     numbers = next((name for name in tables.NUMBERS if name in result.coords), None)
     dim = result["rank"].dims[0]
@@ -126,7 +126,7 @@ def result_of_one(given: Any) -> xr.Dataset:
 
 
 def as_result(given: Any) -> xr.Dataset:
-    """Return a result, or that of a fitted selector; raise InputError for anything else."""
+    """Return the result that was passed, or the result of a fitted selector; else InputError."""
     result = getattr(given, "result_", given)
     if not (isinstance(result, xr.Dataset) and "rank" in result and "selected" in result):
         raise InputError(
@@ -149,7 +149,7 @@ def _of_one(result: xr.Dataset) -> xr.Dataset:
 
 
 def rounds_of_engines(result: xr.Dataset) -> dict[str, Array]:
-    """Details of the scoring engines in every round, by the names in `OF_ENGINES`.
+    """Return details of the computation of scores in each round, by the names in `OF_ENGINES`.
 
     Results of older versions are supported.
     """

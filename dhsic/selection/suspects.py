@@ -29,7 +29,7 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import abbreviate, names_rows_by_name
 from dhsic.sources.opening import is_table
-from dhsic.sources.row_numbers import counting_columns, ordered_columns
+from dhsic.sources.row_numbers import counting_columns, ordered_columns, restarting_counts
 from dhsic.sources.scaling import missing_mask
 from dhsic.sources.views import SubsetSource
 
@@ -403,7 +403,8 @@ def _row_numbers(read: _Features) -> Iterator[tuple[list[int], str]]:
     ordered = ordered_columns(read.X, read.n_features, most)
     names = [] if read.names is None else [*map(str, read.names)]
     by_name = [i for i, name in enumerate(names) if names_rows_by_name(name)]
-    if which := sorted({*counting, *ordered, *by_name}):
+    again = restarting_counts(read.X)
+    if which := sorted({*counting, *ordered, *again, *by_name}):
         called = _capital(abbreviate(map(read.called, which), 3))
         one = len(which) == 1
         verb, these = ("looks", "a feature") if one else ("look", "features")

@@ -33,6 +33,8 @@ Values = Callable[[tuple[slice, Index | slice]], Array]
 #: share of steps in one direction, minimum number of values, maximum share of missing values, and
 #: maximum mean number of equal values.
 ORDERED, IN_ORDER, FEWEST_ORDERED, MOST_UNORDERED, MOST_EQUAL = 0.9, 0.85, 30, 0.1, 12
+#: Minimum share of rows with the value of the row above plus one, in columns that count rows.
+COUNTED = 0.9
 
 
 class RisingFeatures:
@@ -162,6 +164,19 @@ def ordered_columns(X: Array, n_features: int, most: int) -> list[int]:
     is_ordered: Mask = np.asarray(rises | falls)
     at = [j for j in range(X.shape[1]) if is_ordered[j] or _is_nearly_ordered(X[:, j])]
     return at if len(at) <= most else []
+
+
+def restarting_counts(X: Array) -> list[int]:
+    """Return the positions of columns of X (n, c) that count rows, and sometimes start again.
+
+    Nearly all values are one more than the value of the row above, such as positions on plates.
+
+    >>> restarting_counts(np.column_stack([np.tile(np.arange(1, 31), 3), np.linspace(0, 1, 90)]))
+    [0]
+    """
+    if len(X) < FEWEST_ORDERED:
+        return []
+    return np.flatnonzero((np.diff(X, axis=0) == 1).mean(axis=0) >= COUNTED).tolist()
 
 
 def _is_nearly_ordered(x: Array) -> bool:

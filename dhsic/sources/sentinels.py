@@ -189,9 +189,10 @@ def _find_repeated(raw: Array, mask: Mask | None, sentinels: Sentinels) -> None:
     """Mark the features that have a repeated whole number at one end, far from other values."""
     ends = sentinels.ends
     is_far = (ends["kind"] == FAR) | ((ends["kind"] == NEGATIVE) & (ends["n_near"] == 0))
-    is_whole = (ends["value"] == np.floor(ends["value"])) & (ends["n"] >= OFTEN)
+    is_far &= ends["n"] >= OFTEN
     of_counts = log_counts(ends["value"], ends["nearest"]).any(axis=0) & (ends["kind"] == NEGATIVE)
-    at = np.flatnonzero(is_far & is_whole & ~of_counts & (sentinels.codes == 0))
+    at = np.flatnonzero(is_far & ~of_counts & (sentinels.codes == 0))
+    at = at[[_may_be_code(value) for value in ends["value"][at].tolist()]]
     head = raw[at, :HEAD].astype(np.float64)
     if mask is not None:
         head[mask[at, :HEAD]] = np.nan
@@ -204,6 +205,15 @@ def _find_repeated(raw: Array, mask: Mask | None, sentinels: Sentinels) -> None:
         if is_apart(code, scale):
             sentinels.codes[j], sentinels.n[j] = LONE, ends["n"][j]
             sentinels.nearest[j] = ends["nearest"][j]
+
+
+def _may_be_code(value: float) -> bool:
+    """Whether a number is whole or has only nines as digits, like most codes.
+
+    >>> _may_be_code(500.0), _may_be_code(-99.9), _may_be_code(98.6)
+    (True, True, False)
+    """
+    return value.is_integer() or {*str(abs(value))} == {*"9."}
 
 
 def _are_apart_there(head: Float, ends: Array) -> Mask:
@@ -520,7 +530,7 @@ def _warn_of_lone(found: Sentinels, source: AbstractSource) -> None:
             j
             for j, code in zip(at.tolist(), codes, strict=True)
             if n_near[code] <= 2 * codes.count(code)
-            and (n_alike[code] < n_shared or found.nearest[j] % 1 == 0)
+            and (n_alike[code] < n_shared or not log_counts(code, found.nearest[[j]]).any())
         ],
         dtype=np.int64,
     )

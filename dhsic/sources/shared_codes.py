@@ -330,7 +330,7 @@ def _only_negative(ends: Array, _: int) -> SharedCode | None:
     n_others = int(np.isin(ends["kind"], (MIXED, NEGATIVE)).sum()) - at.size
     n_mostly = int(ends["n_near"][at].sum())
     is_shared = at.size >= FEWEST and ends.size <= MANY * at.size
-    if not is_shared or MANY * max(n_others, n_mostly) > at.size or ends["n"][at].max() < REPEATED:
+    if not is_shared or MANY * max(n_others, n_mostly) > at.size:
         return None
     if _are_log_counts(value, ends["nearest"][at]):
         return None

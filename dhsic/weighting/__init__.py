@@ -10,12 +10,12 @@ minimises f over a convex region. A step from x, with gradient g, is:
            lambda <- the minimum of a parabola, or half, and back to 3
     5: s <- x' - x,  y <- g' - g,  a <- s's / s'y    (Barzilai and Borwein)
 
-Values need not decrease in every step; they must only be below the largest of the last M values, so
-that most spectral steps are accepted. They never exceed the first value. Line 4 only needs values;
-the gradient, which takes another pass over the data, is computed once per step.
+The value of f need not decrease in every step: it must only be below the largest of the last M
+values, so most spectral steps are accepted. It never exceeds the first value. Line 4 needs only
+values of f. The gradient needs another pass over the data, and is computed once per step.
 
-The region is a box with a budget: ``0 <= w <= 1``, ``1'w <= b`` (CCM eq. 17). Its nearest point to
-v is ``clip(v - tau, 0, 1)``. If ``tau = 0`` satisfies the budget, tau is 0; otherwise it is the
+The region is a box with a budget: ``0 <= w <= 1``, ``1'w <= b`` (CCM eq. 17). The projection of v
+on it is ``clip(v - tau, 0, 1)``. If ``tau = 0`` satisfies the budget, tau is 0; otherwise it is the
 root of ``s(tau) = 1' clip(v - tau, 0, 1) = b``. This sum decreases with tau, linearly between the
 edges ``v_j - 1`` and ``v_j``: bisection over the sorted edges brackets the root, which then has a
 closed form (Duchi et al. 2008, without upper bounds).
@@ -34,7 +34,7 @@ from dhsic._typing import Array, Float
 
 
 class WeightState(Protocol):
-    """Interface of a state: weights w, (n,), after some steps.
+    """Interface of the state of an optimisation: weights w, (n,), after some steps.
 
     The method has converged when `residual` is at most the tolerance.
     """
@@ -53,10 +53,10 @@ class WeightState(Protocol):
     def residual(self) -> float: ...
 
     def arrays(self) -> dict[str, Array]:
-        """One-dimensional arrays from which `restored` restores the state."""
+        """Return one-dimensional arrays for a checkpoint; `restored` reads them."""
 
     def record(self) -> dict[str, float | int]:
-        """Record of the state for the history of rounds."""
+        """Return a record of the state for the history of rounds."""
 
 
 class AbstractWeighting(ABC):
@@ -66,7 +66,7 @@ class AbstractWeighting(ABC):
 
     @abstractmethod
     def begin(self, w: Float) -> WeightState:
-        """State before the first step, with weights w."""
+        """Return the state before the first step, with weights w."""
 
     @abstractmethod
     def steps(self, state: Any, tolerance: float) -> Iterator[WeightState]:
@@ -74,7 +74,7 @@ class AbstractWeighting(ABC):
 
     @abstractmethod
     def potential(self, w: Float) -> Float:
-        """Improvement of the objective per unit of weight of each feature, (n,)."""
+        """Return the rate at which the objective improves with the weight of each feature, (n,)."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Region:
     total: float = np.inf
 
     def project(self, point: Float) -> Float:
-        """Nearest point of the region, as a new array.
+        """Project a point on the region; return a new array.
 
         Entries are shifted so that the sum is at most `total`, and clipped. If `total` is finite,
         `upper` must be 1.
@@ -105,7 +105,10 @@ class Region:
 
 
 def _root(v: Float, budget: float) -> float:
-    """Root tau of ``1' clip(v - tau, 0, 1) = budget`` for v (n,); at tau = 0 the sum exceeds it."""
+    """Find the root tau of ``1' clip(v - tau, 0, 1) = budget`` for v (n,).
+
+    At tau = 0, the sum must exceed the budget.
+    """
     edges = np.unique(np.concatenate([v, v - 1.0]))
     first, last = 0, len(edges) - 1  # s(first) >= budget > s(last)
     while last - first > 1:
@@ -136,7 +139,7 @@ MOST_TRIALS = 30
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Value of f at a point, and a function that computes the gradient there."""
+    """Value of f at a point, and a function that computes the gradient at this point."""
 
     value: float
     gradient: Callable[[], Float]
@@ -202,7 +205,8 @@ class ProjectedGradient:
     """Optimiser by spectral projected gradient.
 
     `reach` is the maximum change of an entry in a step, before projection. If the function is not
-    convex, small values make steps follow the gradient, and large ones lead to the nearest corner.
+    convex, steps follow the gradient if `reach` is small, and lead to the nearest corner if it is
+    large.
     """
 
     objective: Objective
@@ -210,7 +214,10 @@ class ProjectedGradient:
     reach: float = np.inf
 
     def begin(self, point: Float) -> DescentState:
-        """State before the first step, which changes entries by at most the mean of `point`."""
+        """Return the state before the first step.
+
+        The first step changes entries by at most the mean of `point`.
+        """
         x = self.region.project(point)
         evaluation = self.objective(x)
         g = evaluation.gradient()
@@ -222,7 +229,7 @@ class ProjectedGradient:
     def steps(self, state: DescentState, tolerance: float) -> Iterator[DescentState]:
         """Yield the state after every step, until the residual is at most `tolerance`.
 
-        The steps end earlier if no value along the direction is lower, because of rounding errors.
+        The steps end earlier if rounding errors prevent a lower value along the direction.
         """
         while state.residual > tolerance:
             new_state = self._step(state)
@@ -259,8 +266,8 @@ class ProjectedGradient:
     ) -> tuple[Float, Evaluation, int] | None:
         """Find the next point (lines 2 to 4); return it, f there, and the number of evaluations.
 
-        `ahead` is ``x + d``, in the region; `promised` is ``g'd``, which is negative. Returns None
-        if no value is low enough.
+        `ahead` is ``x + d``, a point of the region; `promised` is ``g'd``, which is negative. The
+        result is None if no value is low enough.
         """
         x, ceiling = state.point, max(state.recent)
         length = 1.0
@@ -281,7 +288,7 @@ class ProjectedGradient:
 
 
 def _spectral(s: Float, y: Float, first: float) -> float:
-    """Spectral step ``s's / s'y``; the longest step if f is not convex along s.
+    """Return the spectral step ``s's / s'y``, or the longest step if f is not convex along s.
 
     s and y (n,) are the changes of the point and of the gradient; `first` is the first step of the
     run, which bounds the result (see `LIMIT`).

@@ -9,9 +9,9 @@ representations of G_w:
 - D random Fourier features (CCM eq. 20): ``G_w = V V'``, ``V = H U`` and
   ``U_ik = sqrt(2 / D) cos(p_k + sqrt(2 sigma) sum_j w_j omega_kj x_ij)``: linear in m.
 
-This takes two kinds of passes over the data. A weighted feature is ``w_j x_j``. A pass that sums
-over weighted features returns an array over the samples; a pass for derivatives uses such an array
-and returns one number per feature. Features with weight 0 are not read for sums.
+There are two kinds of passes over the data. A pass that sums over weighted features ``w_j x_j``
+returns an array over the samples. A pass for derivatives uses such an array and returns one number
+per feature. Features with weight 0 are not read for sums.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class WeightedData(Protocol):
     """Interface of data with m samples and n features; x_j (m,) is feature j, scaled."""
 
     def compact(self, w: Float) -> None:
-        """Prepare for requests that do not use features of weight 0 (except `spreads` of all)."""
+        """Drop features of weight 0, which later requests do not use (except `spreads` of all)."""
 
     def statistic(self, w: Float) -> Statistic:
         """Statistic of the features with weights w (n,), ``sum_j w_j^2 x_j x_j'``."""
 
     def spreads(self, A: Float, which: Mask) -> Float:
-        """Sums ``sum_ii' A_ii' (x_ij - x_i'j)^2`` of features, weighted by A, (n,).
+        """Sums ``sum_ii' A_ii' (x_ij - x_i'j)^2`` for each feature j, (n,).
 
-        A is (m, m), symmetric. Features outside the mask `which` have 0.
+        A is (m, m) and symmetric. The sum is 0 for features outside the mask `which`.
         """
 
     def projections(self, w: Float, n_directions: int) -> Float:
@@ -78,10 +78,11 @@ class AbstractCentred(ABC):
 
     @abstractmethod
     def slopes(self, left: Float, right: Float) -> Float:
-        """Derivatives for every feature, (n,), which also rank features of weight 0.
+        """Derivatives of the function in `gradient`, (n,), which also rank features of weight 0.
 
-        They are derivatives of the function in `gradient`: by the squared weights if K_w depends on
-        these, because the derivative by a weight of 0 would be 0; else by the weights.
+        If K_w depends on squared weights, these are derivatives with respect to squared weights,
+        because the derivative with respect to a weight of 0 would be 0. Otherwise, they are
+        derivatives with respect to weights.
         """
 
 
@@ -111,7 +112,7 @@ class FullCentred(AbstractCentred):
 
     @staticmethod
     def over(data: WeightedData, sigma: float) -> Centring:
-        """Create the function from weights w to G_w of these data."""
+        """Return a function that computes G_w from weights w."""
         return lambda w: FullCentred(data, w, sigma, gram_of(data.statistic(w), sigma))
 
     def times(self, Z: Float) -> Float:
@@ -130,7 +131,7 @@ class FullCentred(AbstractCentred):
         return 2 * self.w * self._slopes(left, right, self.w)
 
     def slopes(self, left: Float, right: Float) -> Float:
-        """Derivatives by squared weights, ``-sigma sum_ii' A_ii' (x_ij - x_i'j)^2``."""
+        """Compute ``-sigma sum_ii' A_ii' (x_ij - x_i'j)^2``: derivatives for squared weights."""
         return self._slopes(left, right, np.ones_like(self.w))
 
     def _slopes(self, left: Float, right: Float, used: Float) -> Float:
@@ -151,7 +152,7 @@ class FourierCentred(AbstractCentred):
 
     @staticmethod
     def over(data: WeightedData, sigma: float, n_directions: int, seed: int) -> Centring:
-        """Create the function from weights w to G_w; the seed determines the phases p."""
+        """Return a function that computes G_w from weights w; the seed determines the phases p."""
         phases = np.random.default_rng(seed).uniform(0.0, 2 * np.pi, size=n_directions)
 
         def at(w: Float) -> FourierCentred:
@@ -177,7 +178,7 @@ class FourierCentred(AbstractCentred):
         return np.asarray((Y - explained) / ridge)
 
     def gradient(self, left: Float, right: Float) -> Float:
-        """Compute the gradient from the derivative by V, ``left right'V + right left'V``.
+        """Compute the gradient by the chain rule from ``left right'V + right left'V``, for V.
 
         All features are read.
         """
