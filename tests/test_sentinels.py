@@ -772,7 +772,7 @@ def test_minus_one_below_logarithms_is_told_in_many_features(rng):
     X = np.log2(rng.uniform(1.4, 60, (120, 60)))
     X[:, 30:] -= 3  # other features have negative values
     X[:12, 5:25] = -1
-    with pytest.warns(UserWarning, match=r"18 features contain .* In 2 other features, the same code is near"):
+    with pytest.warns(UserWarning, match=r"18 features contain .* In 2 other features"):
         dhsic.test_features(X, rng.standard_normal(120))
 
 
@@ -781,3 +781,22 @@ def test_a_code_of_a_failed_sample_is_refused(rng):
     X[7] = -9
     with pytest.raises(dhsic.DataError, match="60 values of 60 of 60 features are -9"):
         dhsic.test_features(X, rng.standard_normal(120))
+
+
+def test_99_above_the_ages_of_a_covariate_is_told(rng, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    age = np.clip(rng.normal(55, 14, 240).round(), 18, 92)
+    names = [f"S{i}" for i in range(240)]
+    pd.DataFrame(rng.standard_normal((240, 5)), names).add_prefix("g").to_csv("x.csv")
+    table = pd.DataFrame({"id": names, "y": rng.standard_normal(240), "age": age.astype(int)})
+    command = "test", "x.csv", "--labels", "y.csv", "--target", "y", "--covariate", "age"
+    table.to_csv("y.csv", index=False)
+    assert "missing" not in run(*command).stderr
+    table.loc[:18, "age"] = 99
+    table.to_csv("y.csv", index=False)
+    with pytest.warns(UserWarning, match="values of 'age' are 99") as told:
+        run(*command)
+    said = str(told[0].message)
+    assert "19 of 240 values of 'age' are 99, more than of any other number" in said
+    assert "If they are missing, pass --na age=99 --drop-missing." in said
+    assert "221 real values" in run(*command, "--na", "age=99", "--drop-missing").stderr

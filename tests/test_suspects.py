@@ -299,3 +299,12 @@ def test_features_of_stores_are_left_out_by_name_and_others_by_position(tmp_path
     model = dhsic.BAHSIC(3).fit(tmp_path / "x.npy", ILL, not_features=[5])
     assert model.transform(tmp_path / "x.npy").shape == (M, 3)
     assert model.result_.attrs["left_out"] == "{}"
+
+
+def test_positions_that_start_again_on_each_plate_are_told():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 30))
+    y = np.sort(rng.standard_normal(200))
+    X[:, 4] = np.tile(np.arange(100), 2)
+    with pytest.warns(UserWarning, match="Feature 4, among the best .* like row numbers"):
+        dhsic.select(X, y, n_features_to_select=5, progress=False)

@@ -545,6 +545,27 @@ def repeated_extreme(values: Array) -> tuple[float, int, float] | None:
     return None
 
 
+def code_at_end(values: Array) -> tuple[float, int, float] | None:
+    """Find a code such as 99 or 999 that is the largest and the most frequent value.
+
+    Return the code, its count, and the next smaller value. Unlike in `repeated_extreme`, the code
+    may be close to the other values, such as 99 above ages up to 92.
+
+    >>> code_at_end(np.append(np.arange(20, 93), [99] * 9))
+    (99.0, 9, 92.0)
+    >>> code_at_end(np.append(np.arange(20, 99), [99] * 9))
+    """
+    if values.ndim != 1 or values.dtype.kind not in "if":
+        return None
+    numbers, counts = np.unique(values[np.isfinite(values)].astype(np.float64), return_counts=True)
+    if numbers.size <= SCALE or numbers[-1] not in POSITIVE:
+        return None
+    n, gap = int(counts[-1]), numbers[-1] - numbers[-2]
+    is_frequent = max(OFTEN_ALONE, counts[:-1].max() + 1) <= n < values.size / 2
+    is_apart = gap > OF_LARGEST * np.median(np.diff(numbers[:-1]))
+    return (float(numbers[-1]), n, float(numbers[-2])) if is_frequent and is_apart else None
+
+
 def grades_below(values: Array) -> tuple[int, float]:
     """Count values -1 below a scale of whole numbers 1, 2, ...; also return the end of the scale.
 
@@ -602,6 +623,15 @@ def likely_codes(
             f"(the next is {nearest:.6g}). They are treated as values, not as missing."
         )
         yield int(code) if code.is_integer() else code, sentence
+    at_end = None if repeated or are_times else code_at_end(values)
+    if at_end is not None:
+        code, n, nearest = at_end
+        sentence = (
+            f"{n:,} of {values.size:,} values of {name} are {written(code)}, more than of any "
+            f"other number, and none is between {nearest:.6g} and {written(code)}. They are "
+            "treated as values, not as missing."
+        )
+        yield int(code), sentence
     n, largest = grades_below(values)
     if n:
         sentence = (
