@@ -62,7 +62,7 @@ UNREADABLE = {
     "index named otherwise": (rewritten("obs", _index="cell_id"), r"obs/cell_id is absent"),
     "unknown encoding": (
         rewritten("obs", "_index", **{"encoding-type": "rope-array"}),
-        r"obs/_index has encoding 'rope-array', which .* reads array, categorical,.*astype\(str\)",
+        r"obs/_index has the encoding 'rope-array', which .* read array, categorical,.*astype\(str\)",
     ),
     "chunk lost": (unlink("obs", "_index", "values", "c", "0"), r"'c/0' .*is missing"),
     "chunk damaged": (garbage("obs", "_index", "values", "c", "0"), r"cannot be decoded"),
@@ -96,7 +96,7 @@ def test_obs_that_cannot_be_read_is_an_error(tmp_path, case, consolidated):
         (unlink("obs", "leiden", "codes", "c", "0"), r"'c/0' .*leiden/codes is missing"),
         (
             rewritten("obs", "leiden", **{"encoding-type": "rope"}),
-            r"obs/leiden has encoding 'rope', which",
+            r"obs/leiden has the encoding 'rope', which",
         ),
     ],
 )

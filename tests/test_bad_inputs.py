@@ -217,7 +217,7 @@ VALUES = {
         lambda: fit((X * 1e36).astype("f4")),
         *(InputError, "6 features", "take logarithms"),
     ),
-    "beneath squares": (lambda: fit(X * 1e-200), InputError, "vary so little", "rescale them"),
+    "beneath squares": (lambda: fit(X * 1e-200), InputError, "vary so little", "rescale the features"),
     "beyond squares, hsic": (
         lambda: dhsic.hsic(X * 1e200, Y),
         *(InputError, "72 values", "first at sample 0: 1.25", "rescale them"),
@@ -303,7 +303,7 @@ LABELS = {
     ),
     "L that says nothing": (
         lambda: fit(y=np.ones((12, 12)), label_kernel="precomputed"),
-        *(InputError, "Nothing is left of the labels", "Pass labels shared"),
+        *(InputError, "labels do not vary after centring", "Pass labels shared"),
     ),
 }
 

@@ -33,6 +33,7 @@ M, CHUNKS, WIDTH = 24, 16, 5  # of which every second is one that the fingerprin
 D = CHUNKS * WIDTH
 Y = np.arange(M) % 3 == 0
 KINDS = ("v2", "v3", "sharded", "zip", "vcz", "numpy")
+pytestmark = pytest.mark.filterwarnings("ignore:The fill value of")
 
 
 # -- stores, and what is done to them ------------------------------------------------------------

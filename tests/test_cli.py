@@ -497,7 +497,7 @@ def test_a_scheduler_that_does_not_answer_ends_with_6(store, monkeypatch):
     said = told(run(*args, code=6))
     assert "connecting to tcp://127.0.0.1:9" in said
     assert "No Dask scheduler answered at 'tcp://127.0.0.1:9' within 0.3 s. Check that" in said
-    assert said.endswith("or leave --scheduler out to run on threads.")
+    assert said.endswith("Or leave --scheduler out to run on threads.")
     silent = run(*args, "--json", code=6)
     assert json.loads(silent.stdout)["error"]["kind"] == "cluster"
     assert "connecting" not in silent.stderr

@@ -415,7 +415,7 @@ def test_a_lost_chunk_is_an_error_that_names_it(problem, on_cluster):
     def lose(folder):
         (folder / "0").unlink(missing_ok=True)
 
-    said = r"\(.*No such file .*/survivors-[^/]*/0'\): .* Your data are not affected"
+    said = r"\(.*No such file .*/survivors-[^/]*/0'\)\. .* Your data are not affected"
     with pytest.raises(ScratchError, match=said):
         fit(problem, runtime=on_cluster, progress=in_scratch(on_cluster, lose))
     assert not list(on_cluster.folder.glob("survivors-*"))

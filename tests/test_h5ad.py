@@ -219,13 +219,13 @@ def _cut(folder):
 
 
 DAMAGED = {
-    "cut": (_cut, {}, DataError, "a.h5ad cannot be read as HDF5", "restore"),
+    "cut": (_cut, {}, DataError, "a.h5ad cannot be read as HDF5", "Restore it"),
     "text": (
         *(lambda folder: (folder / "a.h5ad").write_text("cells"), {}, DataError),
         *("cannot be read as HDF5", "copy it again"),
     ),
     "an index beyond": (_at("X/indices", _set(0, 99)), {}, DataError, "is damaged", "again"),
-    "no indptr": (_at("X/indptr", _remove), {}, DataError, "indptr", "restore"),
+    "no indptr": (_at("X/indptr", _remove), {}, DataError, "indptr", "estore it"),
     "no var": (_at("var", _remove), {}, DataError, "var is absent", "restore"),
     "a code beyond": (_at("obs/leiden/codes", _set(0, 7)), {}, DataError, "codes other than"),
     "no column": (_at("obs/leiden", _remove), {}, DataError, "obs/leiden is absent", "lists it"),

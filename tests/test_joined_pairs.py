@@ -130,7 +130,8 @@ def test_on_the_command_line(tmp_path):
 
     said = " ".join(run("select", *asked).stderr.split())
 
-    assert "pairs are significant (family-wise, 0.05); 1 of them" in said
-    assert "features to the selection: 1:" in said
+    assert "pairs are significant (family-wise, 0.05); 1 of these" in said
+    assert "not explained by better pairs: 1:" in said
+    assert "They added 0 features to the selection." in said
     planned = " ".join(run("plan", *asked).stdout.split())
     assert "a scan of 7,140 pairs follows, which takes about a second on one core" in planned

@@ -91,8 +91,8 @@ class Interactions(Stage):
         yield (
             f"{n:,} of {n_pairs:,} pairs{best} are significant (family-wise, "
             f"{table.attrs['alpha']:g}); {len(pairs):,} of these are not explained by better "
-            f"pairs, and added {about['n_joined']:,} features to the "
-            f"selection{': ' * bool(pairs)}{listed}{carried_over(table.attrs)}."
+            f"pairs{': ' * bool(pairs)}{listed}. They added {about['n_joined']:,} features to the "
+            f"selection{carried_over(table.attrs)}."
         )
         if "inflation" in table.attrs:
             yield inflation_sentence(table.attrs)
