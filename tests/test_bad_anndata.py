@@ -62,7 +62,7 @@ UNREADABLE = {
     "index named otherwise": (rewritten("obs", _index="cell_id"), r"obs/cell_id is absent"),
     "unknown encoding": (
         rewritten("obs", "_index", **{"encoding-type": "rope-array"}),
-        r"obs/_index has the encoding 'rope-array', which .* read array, categorical,.*astype\(str\)",
+        r"obs/_index has the encoding 'rope-array', which .* read array, .*astype\(str\)",
     ),
     "chunk lost": (unlink("obs", "_index", "values", "c", "0"), r"'c/0' .*is missing"),
     "chunk damaged": (garbage("obs", "_index", "values", "c", "0"), r"cannot be decoded"),

@@ -217,7 +217,12 @@ VALUES = {
         lambda: fit((X * 1e36).astype("f4")),
         *(InputError, "6 features", "take logarithms"),
     ),
-    "beneath squares": (lambda: fit(X * 1e-200), InputError, "vary so little", "rescale the features"),
+    "beneath squares": (
+        lambda: fit(X * 1e-200),
+        InputError,
+        "vary so little",
+        "rescale the features",
+    ),
     "beyond squares, hsic": (
         lambda: dhsic.hsic(X * 1e200, Y),
         *(InputError, "72 values", "first at sample 0: 1.25", "rescale them"),

@@ -115,7 +115,13 @@ PATHS = {
     "BGEN": (file("x.bgen"), read("x.bgen"), DataError, "is not a BGEN file", "Restore it"),
     "PLINK": (file("x.bed"), read("x.bed"), InputError, "x.bim does not exist", "in sets of three"),
     "PLINK 2": (file("x.pgen"), read("x.pgen"), InputError, "x.pvar or x.bim does not exist"),
-    "h5ad": (file("x.h5ad"), read("x.h5ad"), DataError, "x.h5ad cannot be read as HDF5", "Restore it"),
+    "h5ad": (
+        file("x.h5ad"),
+        read("x.h5ad"),
+        DataError,
+        "x.h5ad cannot be read as HDF5",
+        "Restore it",
+    ),
     "h5ad that is not there": (
         nothing,
         read("x.h5ad"),

@@ -29,6 +29,10 @@ WRITTEN = {
     "zeros in the table": (COUNTED, ZEROS),
     "zeros in the data": (ZEROS, COUNTED),
     "zeros after a letter": ([f"P{i}" for i in range(M)], [f"P{i:04d}" for i in range(M)]),
+    "zeros after a letter of the data": (
+        [f"P{i:04d}" for i in range(M)],
+        [f"P{i}" for i in range(M)],
+    ),
     "fractions in the table": (THOUSAND, [f"{n}.0" for n in THOUSAND]),
     "fractions in the data": ([f"{n}.0" for n in THOUSAND], THOUSAND),
     "capitals": ([f"pat{i}" for i in range(M)], [f"PAT{i}" for i in range(M)]),

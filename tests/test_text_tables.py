@@ -523,7 +523,9 @@ def test_indicators_of_pandas_are_the_remedy_for_text(rng, tmp_path):
 def test_booleans_among_numbers_are_refused(tmp_path, column):
     rows = [f"s{i},{v},{i * 0.5}" for i, v in enumerate(column.split(","))]
     (tmp_path / "t.csv").write_text("\n".join(["id,a,b", *rows]))
-    with pytest.raises(InputError, match=r"in line [34], column 'a', but features must be numbers"):
+    with pytest.raises(
+        InputError, match=r"in column .a.; the first such field is .* in line [34]\."
+    ):
         open_source(tmp_path / "t.csv")
 
 
@@ -1082,3 +1084,23 @@ def test_rows_that_are_there_twice_are_told_and_visits_are_not(rng, tmp_path):
     visits["g0"] += 1
     pd.concat([table, visits.iloc[3:5]]).to_csv(tmp_path / "t.csv")
     assert "twice" not in ran("test", tmp_path / "t.csv", "--target", "status")
+
+
+def test_booleans_beside_numbers_are_refused_and_the_command_writes_numbers(
+    rng, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    G = rng.random((40, 5)) < 0.5
+    table = pd.DataFrame(G, pd.Index([f"s{i}" for i in range(40)], name="id")).add_prefix("g")
+    mixed = table.astype(str)
+    mixed.iloc[7, 2], mixed.iloc[9, 4] = "1", "0"
+    mixed.to_csv("x.csv")
+    with pytest.raises(
+        InputError, match=r"mixes numbers with True and False, .* in column 'g\d'"
+    ) as e:
+        open_source("x.csv")
+    command = re.search(r'python (-c ".*"), then pass NEW.csv', str(e.value))[1]
+    subprocess.run([sys.executable, *shlex.split(command)], check=True)
+    expected = table.astype(float)
+    expected.iloc[7, 2], expected.iloc[9, 4] = 1, 0
+    np.testing.assert_array_equal(values_of(open_source("NEW.csv")), expected)

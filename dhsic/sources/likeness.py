@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 
 #: Pattern of blanks and invisible characters.
 _BLANKS = r"[\s\u00ad\u200b-\u200f\u2060\ufeff]+"
@@ -271,7 +272,7 @@ def _between(before: str, after: str) -> Callable[[str], str]:
 
 
 def renaming(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
-    """Return a Python expression of s that converts a name of a table to a name of the data.
+    r"""Return a Python expression of s that converts a name of a table to a name of the data.
 
     `ours` are the names of the data. The second result is the number of converted names among them.
 
@@ -280,6 +281,8 @@ def renaming(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
 
     >>> renaming(["007", "008"], ["7", "8"]), renaming(["7", "8"], ["007", "008"])
     (("s.lstrip('0')", 2), ('s.zfill(3)', 2))
+    >>> renaming(["P7", "P8"], ["P007", "P018", "P008"])
+    ("re.sub(r'\\d+', lambda d: d[0].zfill(3), s, count=1)", 2)
     >>> renaming(["a", "b"], ["c", "d"])
     ('', 0)
     """
@@ -288,6 +291,11 @@ def renaming(names: Iterable[str], ours: Iterable[str]) -> tuple[str, int]:
     if len(lengths) == 1:
         (width,) = lengths
         changes[f"s.zfill({width})"] = lambda s: s.zfill(width)
+    digits = {len(run) for name in known for run in re.findall(r"\d+", name)[:1]}
+    if len(digits) == 1:
+        (n_digits,) = digits
+        change = rf"re.sub(r'\d+', lambda d: d[0].zfill({n_digits}), s, count=1)"
+        changes[change] = partial(re.sub, r"\d+", lambda d: d[0].zfill(n_digits), count=1)
     for mark, n in _parts_of(known):
         changes[f"{mark!r}.join(s.split({mark!r})[:{n}])"] = _beginning(mark, n)
     if theirs and not _ambiguous(theirs, known):

@@ -92,13 +92,24 @@ class TextRefusal:
     is_apart: Callable[[str], bool]
 
     def refuse(self, i: int, field: str, line: int) -> NoReturn:
-        """Refuse a field of a feature that is not a number."""
+        """Refuse a field of a feature that is not a number, or that is mixed with numbers."""
         at = self.columns.numbers[i]
+        called = self.columns.called(at)
+        if not self.turned and is_field(field) and not self._odd_columns([at])[0].places:
+            self._refuse_mixed(called, field, line)
         self.refuse_text(
-            f"{self.path} has {field!r} in line {line}, {self.columns.called(at)}, but features "
-            "must be numbers.",
+            f"{self.path} has {field!r} in line {line}, {called}, but features must be numbers.",
             [at],
             line,
+        )
+
+    def _refuse_mixed(self, called: str, field: str, line: int) -> NoReturn:
+        """Refuse a column that mixes numbers with True and False, or with genotype calls."""
+        booleans = "{v}.str.lower().map({{'true': '1', 'false': '0'}}).fillna({v})"
+        raise InputError(
+            f"{self.path} mixes numbers with True and False, or with genotype calls, in {called}; "
+            f"the first such field is {field!r} in line {line}"
+            f"{self.in_every_column(booleans) or '. Write all its fields as numbers'}."
         )
 
     def refuse_text(self, sentence: str, at: Sequence[int], line: int) -> NoReturn:
