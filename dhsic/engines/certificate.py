@@ -58,7 +58,11 @@ class Certificate:
     wrong: Float = field(compare=False)
 
     def at_threshold(self, gains: Float, n: int, sizes: Float) -> Certificate:
-        """Create the certificate of the gains (c,) of all features; n features are removed."""
+        """Create the certificate of the gains (c,) of all features; n features are removed.
+
+        The gain of a feature is the change of HSIC if it is removed. `sizes` (c,) are mean squares
+        of the features.
+        """
         return certified(self.relative_error, gains, n, self.deviation, sizes)
 
 
@@ -77,7 +81,8 @@ def certified(
 ) -> Certificate:
     """Create the certificate of gains (c,), if the n features with the largest gains are removed.
 
-    Sizes (c,) are mean squares of the features. Gains in the mask `sure` have no error.
+    The gain of a feature is the change of HSIC if it is removed. `sizes` (c,) are mean squares of
+    the features. Gains in the mask `sure` have no error.
     """
     deviations = deviation * sizes if sure is None else np.where(sure, 0.0, deviation * sizes)
     swaps = min(expected_swaps(gains, n, deviations, sure), 1.0)
@@ -181,7 +186,10 @@ def wrong(gains: Float, n: float, deviations: Float) -> Float:
 
 
 def _crossing(gains: Float, threshold: float, deviations: Float) -> tuple[Index, Float]:
-    """Positions of gains near the threshold, and their probabilities to cross it by an error."""
+    """Find the gains near the removal threshold, and their probabilities to cross it by an error.
+
+    Gains are changes of HSIC if a feature is removed. Returns positions and probabilities.
+    """
     crossings = []
     for batch in slices(len(gains), AT_A_TIME):
         away, deviation = np.abs(gains[batch] - threshold), deviations[batch]
@@ -201,7 +209,10 @@ def standing(gains: Float, parts: int = BINS) -> Array:
 
 
 def _edges(gains: Float, parts: int) -> Float:
-    """Edges between bins of the negated gains, (parts - 1,); empty if there are no gains."""
+    """Edges between `parts` bins of the negated gains, (parts - 1,); empty if there are no gains.
+
+    Gains are changes of HSIC if a feature is removed.
+    """
     if not len(gains):
         return np.empty(0)
     places, ordered = np.arange(1, parts) * len(gains) // parts, -gains
@@ -210,10 +221,11 @@ def _edges(gains: Float, parts: int) -> Float:
 
 
 def next_to_threshold(gains: Float, n: int, widths: Float) -> Mask:
-    """Mask of the gains that are closer to the removal threshold than their `widths`.
+    """Mask of the features whose gains are closer to the removal threshold than their `widths`.
 
-    The threshold is the midpoint between the n-th and the next largest gain. If the mask would
-    contain most of the gains, it contains all of them.
+    The gain of a feature is the change of HSIC if it is removed. The threshold is the midpoint
+    between the n-th and the next largest gain. If the mask would contain most of the features, it
+    contains all of them.
     """
     near = np.abs(gains - _threshold(gains, n)) <= widths
     return np.ones_like(near) if 2 * near.sum() > len(near) else near
@@ -228,7 +240,7 @@ def nearest_to_threshold(gains: Float, n: int, number: int) -> Mask:
 
 
 def _threshold(gains: Float, n: float) -> float:
-    """Midpoint between the n-th and the next largest gain."""
+    """Midpoint between the n-th largest gain (change of HSIC without a feature) and the next."""
     if len(gains) == 1:
         return float(gains[0])
     k = int(min(max(round(n), 1), len(gains) - 1))

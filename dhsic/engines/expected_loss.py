@@ -115,9 +115,9 @@ class ExpectedLoss:
         return max(max(SHARE, 1 / (k + 1)) * (budget - spent), LEAST * budget)
 
     def allows(self, certificate: Certificate, size: int, n: int) -> bool:
-        """Whether the gains of a round are accurate enough, according to their certificate.
+        """Whether the scores of a round are accurate enough, according to their certificate.
 
-        The round removes n of `size` features.
+        The certificate estimates the errors of the scores. The round removes n of `size` features.
         """
         return self.expected(certificate, size, n) <= self.allowed(size, n)
 

@@ -38,10 +38,11 @@ INDICATORS = 768
 def level_gains(
     state: RoundState, X: Array, n_levels: Array, sigma: float, dtype: Any = "float64"
 ) -> Float:
-    """Gains of features X (c, m) with few levels, (c,) float64.
+    """Compute the gains of features X (c, m) with few distinct values (levels), (c,) float64.
 
-    `n_levels` (c,) are the numbers of levels of the features, at least 2. To score features that
-    are added, pass minus sigma as `sigma`. Products are in `dtype`.
+    The gain of a feature is the change of HSIC without it. `n_levels` (c,) are the numbers of
+    levels of the features, at least 2. To score features that are added, pass minus sigma as
+    `sigma`. Matrix products are in `dtype`.
     """
     gains = np.empty(X.shape[0])
     for q in np.unique(n_levels):
@@ -59,7 +60,10 @@ def level_products(n_levels: Array) -> int:
 
 
 def _gains(state: RoundState, X: Array, q: int, sigma: float, dtype: Any) -> Float:
-    """Gains of features X (c, m) with q levels each, divided by the state's scale; in NumPy."""
+    """Compute the gains of features X (c, m) with q distinct values each, in NumPy.
+
+    The gain of a feature is the change of HSIC without it, here divided by the scale of the state.
+    """
     xp = namespace_of(X)
     levels, indicators = level_indicators(X, q)  # (q, c), (q, c, m)
     squared_distances = xp.square(levels[:, None, :] - levels[None, :, :])
@@ -107,9 +111,10 @@ def level_indicators(X: Array, q: int) -> tuple[Float, Float]:
 
 
 def pair_gains(state: RoundState, X: Array) -> Float:
-    """Sums ``<A, F>`` over all pairs of samples, for features X (c, m): (c,).
+    """Sum ``<A, F>`` over all pairs of samples, for features X (c, m): (c,).
 
-    A is stored in triangular panels.
+    A are label weights times a base matrix, and F is a function of the two values of the feature
+    (see the module docstring). A is stored in triangular panels.
     """
 
     def gain(x: Float) -> Float:

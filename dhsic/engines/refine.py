@@ -35,7 +35,7 @@ TIE = 1e-10
 
 
 def tie_width(gains: Float) -> float:
-    """Largest difference between two gains of a round that counts as a tie."""
+    """Largest difference between two gains (changes of HSIC) of a round that counts as a tie."""
     return TIE * float(np.abs(gains).max(initial=0.0))
 
 
@@ -61,7 +61,11 @@ def undecided(gains: Float, errors: Float, n: int) -> Mask:
 
 
 def largest(gains: Float, n: int, tie: float) -> Index:
-    """Positions of the n largest gains, in descending order of gain; ties in position order."""
+    """Positions of the n features with the largest gains, the largest first.
+
+    The gain of a feature is the change of HSIC without (or with) it. Ties are in the order of the
+    positions.
+    """
     among = _contenders(gains, n, tie)
     by_gain = among[np.argsort(-gains[among], kind="stable")]
     steps = -np.diff(gains[by_gain])
@@ -71,7 +75,10 @@ def largest(gains: Float, n: int, tie: float) -> Index:
 
 
 def _contenders(gains: Float, n: int, tie: float) -> Index:
-    """Ascending positions of the n largest gains, and of gains that tie with the n-th largest."""
+    """Ascending positions of the n largest gains, and of gains that tie with the n-th largest.
+
+    Gains are changes of HSIC without (or with) a feature.
+    """
     if n >= gains.size:
         return np.arange(gains.size)
     least = np.partition(gains, gains.size - n)[gains.size - n]
@@ -162,8 +169,8 @@ class AbstractEngines(ABC):
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
         """Engine for the first pass of a round, over all features.
 
-        `facts` are statistics of the features; the n largest gains must be ranked. `choice` is None
-        in the first round.
+        `facts` are statistics of the features; the n features with the largest gains (changes of
+        HSIC) must be ranked. `choice` is None in the first round.
         """
 
     @final
@@ -184,7 +191,8 @@ class AbstractEngines(ABC):
     def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
         """Mask of the features to be scored again, unless their gains are final, (d,).
 
-        The n best features to be added are included, because their exact scores are recorded.
+        The gain of a feature is the change of HSIC without (or with) it. The n best features to be
+        added are included, because their exact scores are recorded.
         """
         out = undecided(gains, errors, n)
         if self.joining:
@@ -206,7 +214,10 @@ class AbstractEngines(ABC):
 
     @abstractmethod
     def _final(self, facts: FeatureStats) -> AbstractEngine:
-        """Create the final engine for these features, which computes accurate gains."""
+        """Create the final engine for these features, which computes gains accurately.
+
+        Gains are changes of HSIC; `facts` are statistics of the features.
+        """
 
     @abstractmethod
     def _rough(self, last: AbstractEngine, facts: FeatureStats) -> Iterator[tuple[Any, float]]:

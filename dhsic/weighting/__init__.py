@@ -151,7 +151,7 @@ Objective = Callable[[Float], Evaluation]
 
 @dataclass(frozen=True, slots=True)
 class DescentState:
-    """Immutable state after a step, which determines the next step."""
+    """Immutable state of the gradient descent after a step, which determines the next step."""
 
     iteration: int  # number of steps done; 0 at the start
     point: Float  # x, (n,)
