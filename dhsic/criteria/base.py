@@ -221,7 +221,11 @@ def two_classes(y: Array, criterion: AbstractCriterion, least: int = 1) -> Label
 
 
 def any_classes(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
-    """Read labels as two or more classes with the kernel ``psi(y) = e_y / m_y`` of JMLR 6.5."""
+    """Read labels as two or more classes, with the kernel of Song et al.
+
+    2012, section 6.5. Class y, with m_y samples, is represented by the unit vector e_y divided by
+    m_y.
+    """
     column = single_target(y, criterion)
     if is_censored(column):
         raise InputError(

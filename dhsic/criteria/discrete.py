@@ -46,10 +46,11 @@ SELDOM = 1 / 64
 
 @dataclass(frozen=True, eq=False)
 class LevelForms:
-    """Matrices A of the HSIC of c features with q levels each, see the module docstring.
+    """Matrices A with ``HSIC = <C, A>`` for c features with q distinct values (levels) each.
 
-    They are determined by `counts` and `delta` (c, q), and `kappa` (c, q, q). Each A is a matrix
-    over the samples with a value, which `counts` includes.
+    C is the label matrix; the module docstring has the equations. The matrices are determined by
+    `counts` and `delta` (c, q), and `kappa` (c, q, q). Each A is a matrix over the samples with a
+    value, which `counts` includes.
     """
 
     counts: Float
@@ -58,9 +59,10 @@ class LevelForms:
 
     @classmethod
     def of(cls, K: Float, counts: Float, statistic: str) -> LevelForms:
-        """Compute the matrices A from the kernels K (c, q, q) between levels.
+        """Compute the matrices A, with ``HSIC = <C, A>``, from kernels K (c, q, q) between levels.
 
-        `statistic` is "biased" or "unbiased", see `dhsic.hsic.estimated`.
+        C is the label matrix; levels are the distinct values of a feature. `statistic` is "biased"
+        or "unbiased", see `dhsic.hsic.estimated`.
         """
         n = counts.sum(axis=1)[:, None]
         own = np.einsum("cll->cl", K)
@@ -78,12 +80,12 @@ class LevelForms:
 
     @property
     def diagonal(self) -> Float:
-        """Diagonal of A for the samples of each level, (c, q)."""
+        """Diagonal of the matrix A of each feature, for the samples of each level, (c, q)."""
         return np.asarray(np.einsum("cll->cl", self.kappa) + self.delta)
 
     @property
     def norms(self) -> Float:
-        """Norms ``||A||``, (c,)."""
+        """Frobenius norms of the matrices A, one per feature, (c,)."""
         n, off = self.counts, self._off_diagonal(self.kappa**2)
         return np.asarray(np.sqrt(np.vecdot(n, off + self.diagonal**2)))
 
@@ -101,7 +103,7 @@ class LevelForms:
         return np.asarray(inner + np.vecdot(self.delta, of_diagonal))
 
     def centred(self) -> tuple[LevelForms, Float]:
-        """Centre the matrix A, and subtract a multiple of H so that its trace is 0.
+        """Centre the matrix A of each feature, and subtract a multiple of H so that its trace is 0.
 
         H is ``I - 1 1' / m``. Returns ``H A H`` minus this multiple of H, and the trace of ``H A
         H``.
@@ -188,12 +190,12 @@ def _cube(x: Float) -> Float:
 
 
 def _times(K: Float, n: Float) -> Float:
-    """Products ``K n`` for each feature, (c, q)."""
+    """Multiply the matrices K (c, q, q) by the vectors n (c, q), feature by feature: (c, q)."""
     return np.asarray(np.einsum("ckl,cl->ck", K, n))
 
 
 def _products(A: Float, B: Float) -> Float:
-    """Products ``A B`` for each feature, (c, k, r).
+    """Multiply the matrices A by the matrices B, feature by feature: (c, k, r).
 
     BLAS is not used, because it locks for every small product: two threads took three times as
     long.
@@ -219,7 +221,7 @@ def sums_over_codes(raw: Array, code: int | None, Y: Float) -> Float:
 
 
 def _sums_over_codes(raw: Array, code: int | None, Y: Array) -> Float:
-    """Compute `sums_over_codes` in the precision of Y."""
+    """Compute `sums_over_codes` in the precision of the summed columns Y."""
     out = np.zeros((4, len(raw), Y.shape[1]))
     zero, one, two, missing = out
     _add_products(raw, Y, one, two)  # sums of g and g^2: g^2 - g is 2 if g is 2 or -1, else 0

@@ -254,15 +254,15 @@ class Multiscale:
     def directions(self) -> Float:
         """Label columns that are summed over the levels of a feature, (m, S + K + p).
 
-        They are the directions B and the diagonals of the label matrices. If there are covariates,
-        their basis Q is included.
+        They are the S directions of the labels and the diagonals of the K label matrices. If there
+        are covariates, their basis Q (m, p) is included.
         """
         Q = self.Q[:, : self.Q.shape[1] if self.has_covariates else 0]
         return np.concatenate([self.labels.B, self.diagonals, Q], axis=1)
 
     @cached_property
     def basis(self) -> Float:
-        """Values of the R rank functions at all ranks, (R, m)."""
+        """Values of the R orthogonal functions of ranks at all ranks, (R, m)."""
         return rank_basis(self.n_samples, N_FUNCTIONS)
 
     @cached_property

@@ -38,7 +38,10 @@ class PresentWeights:
 
     @staticmethod
     def of(F: Float) -> PresentWeights:
-        """Create the sample weights for the label directions F, (m, r): one row per sample."""
+        """Create the sample weights for the label directions F, (m, r): one row per sample.
+
+        ``F diag(w) F'`` is the label matrix.
+        """
         return PresentWeights(len(F), ClassCounts.of(F), F.mean(axis=0))
 
     def of_levels(self, U: Float, counts: Float) -> tuple[Float, Float]:

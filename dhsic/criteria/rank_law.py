@@ -69,7 +69,11 @@ class RatioMoments:
 
     @staticmethod
     def of(terms: Float, nu: float) -> RatioMoments:
-        """Compute the moments; Q is a mixture of `terms`, and V has nu degrees of freedom."""
+        """Compute the moments of ``Q / V``.
+
+        Q is a mixture of chi-squares with the weights `terms`, and V is a mean square with nu
+        degrees of freedom.
+        """
         one, two, three = (float((terms**power).sum()) for power in (1, 2, 3))
         second = (one**2 + 2.0 * two) / (1.0 + 2.0 / nu)
         third = one**3 + 6.0 * one * two + 8.0 * three

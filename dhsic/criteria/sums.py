@@ -172,7 +172,9 @@ def _by_nodes(
 ) -> tuple[float, float]:
     """Compute ``<L, K>`` and ``|K|^2`` of one feature, from r nodes on ``[-radius, radius]``.
 
-    The sums are ``<K_nodes, U diag(w) U'>`` with ``U = P' B``, and ``tr (K_nodes P' P)^2``.
+    K is the kernel matrix of the feature x, and the label matrix L is ``B diag(w) B'``. P
+    interpolates from the nodes to x. The sums are ``<K_nodes, U diag(w) U'>`` with ``U = P' B``,
+    and ``tr (K_nodes P' P)^2``.
     """
     U, S = np.zeros((r, B.shape[1])), np.zeros((r, r))
     for a in range(0, len(x), ROWS):
@@ -188,7 +190,10 @@ def _by_nodes(
 def _by_definition(
     x: Float, sigma: float, B: Float, w: Float, weights: Float | None
 ) -> tuple[float, float]:
-    """Compute ``<L, K>`` and ``|K|^2`` of one feature from all pairs of samples, tile by tile."""
+    """Compute ``<L, K>`` and ``|K|^2`` of one feature from all pairs of samples, tile by tile.
+
+    K is the kernel matrix of the feature x, and the label matrix L is ``B diag(w) B'``.
+    """
     inner = squares = 0.0
     weighted = B * w
     for a in range(0, len(x), SIDE):

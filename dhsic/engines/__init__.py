@@ -40,11 +40,11 @@ class AbstractEngine(ABC):
 
     @abstractmethod
     def score(self, state: Any, X: Array, facts: FeatureStats) -> Float:
-        """Compute the gains of c features, float64 (c,).
+        """Compute the gains of c features, (c,) float64: the change of HSIC without (or with) each.
 
         X (c, m) contains the standardised values, one feature per row. It is an array of the same
-        library and device as the state; facts and gains are NumPy arrays. An engine that estimates
-        the error of each gain returns gains and errors, (c, 2).
+        library and device as the state; `facts` (statistics of the features) and gains are NumPy
+        arrays. An engine that estimates the error of each gain returns gains and errors, (c, 2).
         """
 
     def error(self, question: Any, facts: FeatureStats, gains: Float) -> Float:

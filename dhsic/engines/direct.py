@@ -45,7 +45,7 @@ ROWS = 256
 
 @dataclass(frozen=True, slots=True)
 class DirectState(Movable):
-    """State of `Direct`: weights W, statistic G and its diagonal (norms)."""
+    """State of `Direct`: label weights W, inner products G of samples, and the diagonal of G."""
 
     kernel: AbstractKernel
     sigma: float

@@ -55,7 +55,7 @@ def level_gains(
 
 
 def level_products(n_levels: Array) -> int:
-    """Number of columns of matrix products for features with given numbers of levels."""
+    """Number of columns of matrix products for features with given numbers of distinct values."""
     return int((n_levels.astype(np.int64) - 1).sum())
 
 

@@ -194,7 +194,10 @@ class TiledWeights:
         return TiledWeights(labels, Q, P, (N + N.T) / 2, diagonal, statistic)
 
     def tile(self, rows: slice, columns: slice) -> Float:
-        """Compute a tile of W as a new array; `tiles` yields its `rows` and `columns`."""
+        """Compute a tile of the label weights W as a new array.
+
+        `tiles` yields its `rows` and `columns`.
+        """
         W = self.labels.tile(rows, columns) - self.Q[rows] @ self.P[columns].T
         W += (self.Q[rows] @ self.N - self.P[rows]) @ self.Q[columns].T
         m = self.labels.n_samples
@@ -243,7 +246,10 @@ class SlicedData:
             self.diagonal += np.einsum("ij,ij->i", x, x)
 
     def tiles(self) -> Iterator[tuple[slice, slice, Float]]:
-        """Yield rows, columns and values of the tiles of ``G = X X'``, one strip at a time."""
+        """Yield tiles of the inner products ``X X'``, one strip at a time.
+
+        A tile consists of rows, columns and values.
+        """
         for rows, columns in strips(self.n_samples):
             n = rows.stop - rows.start
             G = np.zeros((n, columns.stop - columns.start))

@@ -164,7 +164,7 @@ class AbstractKernel(ABC):
 
     @property
     def of_inner_products(self) -> bool:
-        """Whether each entry of K is a function of inner products.
+        """Whether each entry of the kernel matrix is a function of inner products.
 
         The values of other kernels are bounded.
         """
@@ -230,7 +230,7 @@ class AbstractKernel(ABC):
     def part(
         self, key: int | None, inner: Float, rows: Float, columns: Float, sigma: float
     ) -> Float:
-        """Compute a part of base matrix `key`, or of K if `key` is None.
+        """Compute a tile of the term `key` of the kernel's series, or of the kernel matrix if None.
 
         The other arguments are as in `gram`.
         """
@@ -240,7 +240,10 @@ class AbstractKernel(ABC):
 
     @final
     def diagonal(self, key: int | None, norms: Float, sigma: float) -> Float:
-        """Diagonal (m,) of base matrix `key`, or of K if None; `norms` is the diagonal of G."""
+        """Diagonal (m,) of the term `key` of the kernel's series, or of the kernel matrix if None.
+
+        `norms` is the diagonal of the inner products.
+        """
         if self.is_product:
             return np.ones_like(norms)  # exp(0): the distance of a sample from itself is 0
         diagonal = np.empty_like(norms)
@@ -281,7 +284,10 @@ class AbstractKernel(ABC):
         )
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """Bound on the logarithm of `factor` for features with values up to `max_abs`, (c,)."""
+        """Bound on the logarithm of `factor` for features with values up to `max_abs`, (c,).
+
+        `factor` is the factor that a feature contributes to an entry of the kernel matrix.
+        """
         raise NotImplementedError(
             f"The {self.name} kernel is a product over features, or scored by levels: implement "
             "its exponent."

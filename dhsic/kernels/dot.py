@@ -22,7 +22,10 @@ from dhsic.validation import is_number
 
 @dataclass(frozen=True)
 class Linear(AbstractKernel):
-    """Linear kernel ``K = G``; its scores are additive over features, so one pass ranks all."""
+    """Linear kernel: K are the inner products; scores are additive over features.
+
+    So one pass over the data ranks all features.
+    """
 
     name: ClassVar[str] = "linear"
     is_additive: ClassVar[bool] = True

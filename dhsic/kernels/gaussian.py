@@ -86,7 +86,10 @@ class Gaussian(AbstractKernel):
     has_normal_frequencies: ClassVar[bool] = True
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Compute a part of ``exp(-sigma D)``; negative D (rounding errors) count as 0."""
+        """Compute a tile of ``exp(-sigma D)`` from squared distances D.
+
+        Negative D (rounding errors) count as 0.
+        """
         K = inner * (2 * sigma)
         K -= (sigma * rows)[:, None]
         K -= sigma * columns
@@ -137,7 +140,10 @@ class Gaussian(AbstractKernel):
         return namespace_of(squared_difference).expm1(sigma * squared_difference)
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """Bound ``4 sigma max|x|^2``, from the largest distance between two values of a feature."""
+        """Bound on the logarithm of `factor`, ``4 sigma max|x|^2``, for features with given values.
+
+        Two values of a feature x differ by at most ``2 max|x|``; `max_abs` (c,) are these maxima.
+        """
         return np.asarray(4 * sigma * max_abs**2)
 
     def expansion(self, order: int, sigma: float) -> Expansion:

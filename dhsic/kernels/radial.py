@@ -61,7 +61,10 @@ class AbstractRadial(AbstractKernel):
         """
 
     def scaled(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Compute a part of ``z = sigma D``, (r, c); 0 if samples are equal up to rounding."""
+        """Compute a tile of the scaled squared distances ``z = sigma D``, (r, c).
+
+        An entry is 0 if samples are equal up to rounding.
+        """
         D = squared_distances(inner, rows, columns)
         return _not_rounding(D, rows, columns) * float(sigma)
 

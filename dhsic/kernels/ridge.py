@@ -46,7 +46,10 @@ class Resolvent:
 
     @property
     def smoother(self) -> Float:
-        """Kernel matrix ``Kbar = K M^-1``, (m, m), the smoother of ridge regression."""
+        """Smoother of ridge regression, ``K M^-1`` with ``M = K + lambda I``: (m, m).
+
+        It is the matrix of this kernel; K is the matrix of the inner kernel.
+        """
         return (self.vectors * (self.values / (self.values + self.penalty))) @ self.vectors.T
 
 
@@ -66,7 +69,7 @@ class AbstractMatrixFunction(AbstractKernel):
     @property
     @abstractmethod
     def inside(self) -> AbstractKernel:
-        """Kernel of the matrix K."""
+        """Inner kernel: its matrix K is the argument of the matrix function."""
 
     @property
     def updates(self) -> bool:

@@ -189,7 +189,7 @@ class Quadratic(Movable):
         return Quadratic(tuple(parts))
 
     def columns(self) -> Iterator[tuple[int, int, Array]]:
-        """Yield parts of T, each as a, b and ``T[a:, a:b]``."""
+        """Yield groups of columns of the stored triangle T, each as a, b and ``T[a:, a:b]``."""
         start = 0
         for panel in self.panels:
             for part in slices(panel.shape[1], NARROW):

@@ -215,7 +215,7 @@ class LowRankSymmetric(Symmetric):
 
     @cached_property
     def own(self) -> Float:
-        """Diagonal of the product ``B = F diag(weights) F'``, (m,)."""
+        """Diagonal of the low-rank product ``F diag(weights) F'``, (m,)."""
         return diagonal_of_product(self.F, self.weights)
 
     @property
@@ -354,7 +354,7 @@ class LowRankSymmetric(Symmetric):
         return self.F.nbytes
 
     def hadamard_sums(self, K: LowRankSymmetric) -> Float:
-        """Compute the row sums ``(W o K) 1``, (m,), as in JMLR 2.6.3; W is this matrix."""
+        """Row sums of the elementwise product of this matrix and K, (m,), as in JMLR 2.6.3."""
         weighted = K.F * K.weights
         between = self.core @ (self.F.T @ weighted)  # (q, r)
         sums = np.einsum("ij,ij->i", self.F @ between, K.F)

@@ -205,11 +205,12 @@ class Threshold:
     fewest: int = 0
 
     def corrected(self, gains: Float, certificate: Certificate) -> tuple[Float, Index, Certificate]:
-        """Score exactly the features that an error could move across the threshold.
+        """Score exactly the features that an error could move across the removal threshold.
 
-        Returns all gains, the positions of the exact gains, and a certificate. The exact gains show
-        the mean error of the approximate ones, relative to the mean square of the feature. The
-        other gains are corrected by this error.
+        The gain of a feature is the change of HSIC if it is removed. Returns all gains, the
+        positions of the exact gains, and a certificate. The exact gains show the mean error of the
+        approximate ones, relative to the mean square of the feature. The other gains are corrected
+        by this error.
         """
         exact, sizes = gains.copy(), self.data.sizes(self.S)
         scored = np.zeros(self.S.size, dtype=bool)
@@ -263,9 +264,9 @@ def scored_to(
 ) -> Float:
     """Compute gains of features by the float32 power series, to a given precision.
 
-    Each feature has its own order of the series. The truncation error is at most `part` of the
-    spread of gains. Features that need an order above `HIGHEST_ORDER` are scored by the final
-    engine.
+    The gain of a feature is the change of HSIC if it is removed. Each feature has its own order of
+    the series. The truncation error is at most `part` times the standard deviation of the gains.
+    Features that need an order above `HIGHEST_ORDER` are scored by the final engine.
     """
     facts = data.facts(features)
     orders = orders_for(question.kernel, question.sigma, facts, question.n_samples, part)

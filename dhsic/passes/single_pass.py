@@ -272,8 +272,9 @@ def _coded(
 def by_ploidy(source: AbstractSource, features: Index, judge: Judge) -> list[tuple[Index, Judge]]:
     """Split features (n,) into diploid features, and features with haploid and diploid calls.
 
-    Each part has its own pass: the second part is tested by dosage only (`Multiscale.additive`).
-    There is one part if all features are of one kind, or if the criterion does not test dominance.
+    Each of the two groups has its own pass: the second group is tested by dosage only
+    (`Multiscale.additive`). There is one group if all features are of one kind, or if the criterion
+    does not test dominance.
     """
     state = judge.prepared
     if not isinstance(state, Multiscale | BlockState | WeightedSamples):

@@ -65,7 +65,7 @@ class AbstractFeatureSum(ABC):
 
     @abstractmethod
     def restart(self, S: Index) -> None:
-        """Recompute the sum over S, and begin a new epoch (see the module docstring)."""
+        """Recompute the sum over the features S, and begin an epoch (see the module docstring)."""
 
     @property
     @abstractmethod
@@ -135,7 +135,7 @@ class SquareSum(AbstractFeatureSum):
         return Statistic(self._upper)
 
     def gram(self, kernel: AbstractKernel, sigma: float) -> Float:
-        """Kernel matrix K of the features in the sum, (m, m)."""
+        """Kernel matrix (m, m) of the features in the sum."""
         norms = self.statistic.diagonal
         return kernel.gram(self.statistic.to_dense(), norms, norms, sigma)
 

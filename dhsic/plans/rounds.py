@@ -315,7 +315,7 @@ class PlannedRemovals(AbstractSizes):
             self._scorer.sum.restart(self._scorer.sum.features)
 
     def move_to(self, S: Index) -> None:
-        """Begin a round with candidates S."""
+        """Begin a round with the candidate features S."""
         self._n_before = len(self._dry.steps)
         if self._last.size:
             before = np.union1d(S, self._last)
@@ -339,7 +339,10 @@ class PlannedRemovals(AbstractSizes):
 
 
 class PlannedAdditions(AbstractSizes):
-    """Dependence measure for a dry run of Algorithm 2; `rank` is the rank of K, 0 if full."""
+    """Dependence measure for a dry run of Algorithm 2 (forward selection).
+
+    `rank` is the rank of the kernel matrix, 0 if it is full.
+    """
 
     def __init__(self, *of_run: Any, rank: int) -> None:
         super().__init__(*of_run)

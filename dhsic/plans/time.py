@@ -239,7 +239,7 @@ class Setting:
     n_here: int = 1
 
     def terms(self, p: Step) -> Terms:
-        """Seconds of a step, by cause."""
+        """Estimate the seconds of one step of a run, by cause."""
         if not p.n_features:
             return Terms(driver=self._alone(p))
         if self.n_processes and not p.at_home:
