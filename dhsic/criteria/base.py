@@ -62,9 +62,10 @@ class CriterionScores:
 
 @dataclass(frozen=True, slots=True)
 class LabelReading:
-    """Functions that process labels.
+    """Pair of functions that process the labels for a criterion.
 
-    `read` converts labels to a `LabelMatrix`, and `prepare` computes the state of the criterion.
+    `read` converts labels to a `LabelMatrix`, and `prepare` computes the state, which every task
+    needs to score features.
     """
 
     read: Callable[[Array, Any], LabelMatrix]
@@ -113,7 +114,7 @@ class AbstractCriterion(ABC):
         return self.labels.read(y, self)
 
     def prepare(self, labels: LabelMatrix, covariates: Array | None = None) -> Any:
-        """Compute the state from the labels; `columns` uses it.
+        """Compute from the labels what `columns` needs to score features (the state).
 
         The state is picklable, and is sent to all workers.
         """
@@ -129,7 +130,7 @@ class AbstractCriterion(ABC):
 
     @abstractmethod
     def directions(self, state: Any) -> Float:
-        """Label directions: vectors (m, k) that features are multiplied by."""
+        """Label directions: k vectors (m, k) by which the values of a feature are multiplied."""
 
     @abstractmethod
     def columns(self, state: Any, features: Features, place: slice) -> Float:

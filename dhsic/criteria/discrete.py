@@ -118,7 +118,10 @@ class LevelForms:
         return LevelForms(n, kappa, self.delta - less[:, None]), trace
 
     def sums(self) -> tuple[Float, Float]:
-        """Sums over A of order 2 and 3 (see `dhsic.criteria.null.sums_over`): (c, 2) and (c, 5)."""
+        """Sums of products of 2 and 3 entries of the matrix A of each feature: (c, 2) and (c, 5).
+
+        `dhsic.criteria.null.sums_over` defines them.
+        """
         n, kappa, a = self.counts, self.kappa, self.diagonal
         square = kappa * kappa
         squares = self._off_diagonal(square) + a * a

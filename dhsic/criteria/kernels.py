@@ -76,7 +76,10 @@ def _of_two(labels: LabelMatrix) -> ScaledLabels:
 
 
 def _of_norm_one(labels: LabelMatrix) -> ScaledLabels:
-    """Prepare the labels of `TargetAlignment`: L in low rank, with its norm as divisor."""
+    """Prepare the labels of `TargetAlignment`: their low-rank kernel matrix and its norm.
+
+    The norm is the divisor of kernel sums.
+    """
     L = labels.factor()
     G = (L.F.T @ L.F) * L.weights  # |L|^2 = tr (F'F w)^2
     return ScaledLabels.of(L, float(np.sqrt(np.vdot(G, G.T))))

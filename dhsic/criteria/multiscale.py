@@ -162,7 +162,7 @@ class Multiscale:
 
     @staticmethod
     def of(labels: LabelDirections, Q: Float) -> Multiscale:
-        """Create the state from the directions of labels."""
+        """Create the state of the test from the directions of the labels."""
         m = len(labels.B)
         R, nu = len(rank_basis(m, N_FUNCTIONS)), m - Q.shape[1]
         return Multiscale(
@@ -285,7 +285,7 @@ class Multiscale:
 
     @cached_property
     def _cumulated(self) -> Float:
-        """Cumulative sums of the rank functions over ranks, (R, m + 1)."""
+        """Cumulative sums of the R orthogonal functions of ranks over the ranks, (R, m + 1)."""
         zeros = np.zeros((len(self.basis), 1))
         return np.concatenate([zeros, np.cumsum(self.basis, axis=1)], axis=1)
 

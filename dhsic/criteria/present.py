@@ -69,7 +69,10 @@ class PresentWeights:
         return U, counts
 
     def of_samples(self, F: Float, present: Mask) -> tuple[Float, Float]:
-        """Weighted rows of F, (n, r), and weights, (n,), of the n samples in the mask `present`."""
+        """Weighted rows of F, (n, r), and weights, (n,), of the n samples in the mask `present`.
+
+        The rows are those of the label directions F (m, r).
+        """
         F = F[present]
         if self.classes is None:
             weights = np.full(len(F), self.n_samples / len(F))

@@ -71,8 +71,8 @@ class RatioMoments:
     def of(terms: Float, nu: float) -> RatioMoments:
         """Compute the moments of ``Q / V``.
 
-        Q is a mixture of chi-squares with the weights `terms`, and V is a mean square with nu
-        degrees of freedom.
+        Q is a mixture of chi-squares with the weights `terms`, and V a mean of nu squares of normal
+        variables, including those in Q.
         """
         one, two, three = (float((terms**power).sum()) for power in (1, 2, 3))
         second = (one**2 + 2.0 * two) / (1.0 + 2.0 / nu)
@@ -330,7 +330,7 @@ def _ratios_of_orthonormal(
     shares: tuple[tuple[float, ...], ...],
     nu: int,
 ) -> Float:
-    """Compute the ratios of `Calibration` for orthonormal directions, from weights only."""
+    """Compute the ratios of `Calibration` for orthonormal label directions, from weights only."""
     rows, gram = np.array(weights), np.eye(len(mu[0]))
     each = [LowRankSymmetric.of(gram, np.array(row)) for row in mu]
     laws = [WidthLaw.of(row, C, nu) for C in each for row in rows]

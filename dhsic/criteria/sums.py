@@ -82,7 +82,7 @@ def interpolation(x: Float, radius: float, r: int) -> Float:
 
 @lru_cache(maxsize=256)
 def _weights(r: int) -> Float:
-    """Barycentric weights of the nodes, up to a common factor."""
+    """Barycentric weights of r Chebyshev nodes for interpolation, up to a common factor."""
     signs = np.where(np.arange(r) % 2, -1.0, 1.0)
     signs[[0, -1]] /= 2
     return signs

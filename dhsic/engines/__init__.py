@@ -36,7 +36,7 @@ class AbstractEngine(ABC):
 
     @abstractmethod
     def prepare(self, question: Any) -> Any:
-        """Prepare the state for a round, which is sent to the workers."""
+        """Prepare the matrices of a round, which are sent to the workers that score features."""
 
     @abstractmethod
     def score(self, state: Any, X: Array, facts: FeatureStats) -> Float:
@@ -77,9 +77,9 @@ class AbstractSplitEngine(AbstractEngine):
 
     @abstractmethod
     def one_way(self, way: Any, state: RoundState, X: Array, facts: FeatureStats) -> Float:
-        """Gains of features that are all scored in the same way.
+        """Compute the gains of features that are all scored in the same way; see `score`.
 
-        See `score`.
+        The gain of a feature is the change of HSIC without (or with) it.
         """
 
     @abstractmethod

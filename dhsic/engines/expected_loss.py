@@ -133,7 +133,10 @@ class ExpectedLoss:
         return min(1.0, certificate.expected_swap_rate * allowed / expected)
 
     def lose(self, certificate: Certificate, n: int) -> None:
-        """Record the certificate of the gains by which the present round removes n features."""
+        """Record the estimated error of the scores by which the present round removes n features.
+
+        The error is in `certificate`.
+        """
         self._wrong = n * certificate.wrong
 
     def follow(self, gains: Float, leaving: Index) -> dict[str, float]:
@@ -192,7 +195,10 @@ class ExpectedLoss:
         return {BINS_KEPT: padded.view(np.int64), NUMBERS_KEPT: np.concatenate(numbers)}
 
     def restore(self, arrays: Mapping[str, Array], n_left: int) -> None:
-        """Restore the state from arrays, with `n_left` surviving features."""
+        """Restore the expected loss from the arrays of a checkpoint, with `n_left` survivors.
+
+        Survivors are features that have not been removed.
+        """
         if NUMBERS_KEPT not in arrays:
             return
         numbers = np.asarray(arrays[NUMBERS_KEPT])

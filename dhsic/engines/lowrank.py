@@ -159,7 +159,10 @@ class LowRank(AbstractSplitEngine):
     def _parts(
         self, state: RoundState, expansion: Expansion, X: Array
     ) -> Iterator[tuple[slice, Part]]:
-        """Yield sums over samples (see `_part`) for tiles of features that fit in the cache."""
+        """Yield sums over samples for tiles of features that fit in the cache.
+
+        `_part` computes the sums, from which gains (changes of HSIC) follow.
+        """
         c, m = X.shape
         width = max(1, at_a_time(X, SCORED_ENTRIES) // min(m, TILE_SAMPLES))
         for tile in slices(c, width):

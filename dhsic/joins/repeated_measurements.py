@@ -131,9 +131,9 @@ def _exchanged(units: Units) -> str:
 
 
 def _excluded(units: Units) -> str:
-    """Advise to exclude the column that names repeated subjects, if it is used as a feature.
+    """Advise to exclude the column of units from the features, if it is one of them.
 
-    Returns an empty string otherwise.
+    Units, such as patients, have one label each. Returns an empty string otherwise.
     """
     if not units.is_feature:
         return ""

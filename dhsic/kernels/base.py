@@ -159,7 +159,10 @@ class AbstractKernel(ABC):
 
     @property
     def power(self) -> tuple[int, float] | None:
-        """Degree b and offset a if ``K = (G + a)^b`` is a polynomial kernel; otherwise None."""
+        """Degree b and offset a of a polynomial kernel ``(G + a)^b``; None for other kernels.
+
+        G are the inner products of samples.
+        """
         return None
 
     @property
@@ -220,9 +223,10 @@ class AbstractKernel(ABC):
         return without
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Compute a part of base matrix `key` of the expansion, (r, c), as a new array.
+        """Compute a tile of base matrix `key`, (r, c), as a new array.
 
-        By default the base matrix is K. Arguments are as in `gram`.
+        Base matrices are the terms of the kernel's series; by default there is one, the kernel
+        matrix. Arguments are as in `gram`.
         """
         return self.gram(inner, rows, columns, sigma)
 
@@ -284,9 +288,10 @@ class AbstractKernel(ABC):
         )
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """Bound on the logarithm of `factor` for features with values up to `max_abs`, (c,).
+        """Bound on the logarithm of ``1 + factor``, (c,).
 
-        `factor` is the factor that a feature contributes to an entry of the kernel matrix.
+        That is the ratio of entries of the kernel matrix without and with a feature, for values up
+        to `max_abs` in magnitude.
         """
         raise NotImplementedError(
             f"The {self.name} kernel is a product over features, or scored by levels: implement "

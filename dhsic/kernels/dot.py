@@ -45,7 +45,10 @@ class Linear(AbstractKernel):
         return -(x[:, None] * y[None, :])
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Return a matrix of ones, because the expansion of this kernel uses W itself."""
+        """Return a matrix of ones, because the expansion of this kernel uses W itself.
+
+        W are the label weights.
+        """
         return namespace_of(inner).ones_like(inner)
 
     def addition(self) -> Expansion:

@@ -140,9 +140,9 @@ class Gaussian(AbstractKernel):
         return namespace_of(squared_difference).expm1(sigma * squared_difference)
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """Bound on the logarithm of `factor`, ``4 sigma max|x|^2``, for features with given values.
+        """Bound ``4 sigma max_abs^2`` on the logarithm of ``1 + factor``, (c,).
 
-        Two values of a feature x differ by at most ``2 max|x|``; `max_abs` (c,) are these maxima.
+        Two values of a feature differ by at most ``2 max_abs``.
         """
         return np.asarray(4 * sigma * max_abs**2)
 

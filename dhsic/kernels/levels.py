@@ -107,7 +107,11 @@ class AbstractProduct(AbstractLevels):
         return xp.expm1(float(sigma) * self.distance(xp.sqrt(squared_difference)))
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """Bound ``sigma r(2 max_abs)``, from the largest distance of two values of a feature."""
+        """Bound ``sigma r(2 max_abs)`` on the logarithm of ``1 + factor``, (c,).
+
+        The function r is the distance of two values; those of a feature differ by at most ``2
+        max_abs``.
+        """
         return float(sigma) * self.distance(np.asarray(2.0 * max_abs))
 
 
@@ -199,7 +203,10 @@ class Delta(AbstractLevels):
         return -self.decrement(inner, rows, columns, x, y, sigma)
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Return a matrix of ones, because the expansion of this kernel uses W itself."""
+        """Return a matrix of ones, because the expansion of this kernel uses W itself.
+
+        W are the label weights.
+        """
         return namespace_of(inner).ones_like(inner)
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:

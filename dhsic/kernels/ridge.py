@@ -41,7 +41,10 @@ class Resolvent:
 
     @property
     def inverse(self) -> Float:
-        """Inverse ``M^-1`` on the range of K, (m, m); it is 0 outside the range."""
+        """Inverse of ``M = K + lambda I`` on the range of the kernel matrix K, (m, m).
+
+        It is 0 outside the range.
+        """
         return (self.vectors / (self.values + self.penalty)) @ self.vectors.T
 
     @property

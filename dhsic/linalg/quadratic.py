@@ -218,7 +218,10 @@ class Quadratic(Movable):
         return out + xp.permute_dims(out, (1, 0, 2))
 
     def _products(self, X: Array) -> Iterator[tuple[int, int, Array]]:
-        """Yield parts of ``X T`` (c, m), each as a, b and the values of columns a to b - 1."""
+        """Yield groups of columns of ``X T`` (c, m), each as a, b, and columns a to b - 1.
+
+        T is the stored triangle of the matrix.
+        """
         here, a = namespace_of(X) is np, 0
         for panel in self.panels if here else ():
             b = a + panel.shape[1]

@@ -210,7 +210,7 @@ class LowRankSymmetric(Symmetric):
 
     @property
     def rank(self) -> int:
-        """Number of directions r."""
+        """Number of columns r of the low-rank factor F."""
         return int(self.F.shape[1])
 
     @cached_property
@@ -220,7 +220,7 @@ class LowRankSymmetric(Symmetric):
 
     @property
     def diagonal_residual(self) -> Float:
-        """Exact diagonal minus the diagonal of the product B, (m,)."""
+        """Exact diagonal minus the diagonal of the product ``F diag(weights) F'``, (m,)."""
         return self.diagonal - self.own
 
     @property

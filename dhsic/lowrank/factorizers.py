@@ -336,7 +336,7 @@ class Extension:
 
     @property
     def rank(self) -> int:
-        """Number of directions r."""
+        """Number of eigenvectors r that are extended to other samples."""
         return len(self.values)
 
     @property

@@ -405,7 +405,10 @@ def fit_directions(asked: SlicedRound, block: Slice, sums: Sums, m: int) -> Fitt
 def _squared_residuals(
     asked: SlicedRound, block: Slice, sums: Sums, key: int, kept: Index, weights: Float
 ) -> Float:
-    """Compute the sum of squared residuals of the check rows for 0 to r directions, (r + 1,)."""
+    """Sum the squared residuals of check rows for the first 0 to r low-rank directions, (r + 1,).
+
+    Check rows are rows of the kernel matrix at landmarks that the factor does not use.
+    """
     at = block.F[key][asked.check][:, kept] * weights  # (n, r)
     columns = asked.columns(key).start + kept
     first = np.append(0.0, np.cumsum(np.einsum("ij,ij->j", at, sums["C F", key][:, columns])))

@@ -171,7 +171,7 @@ def tile_of(dtype: Any) -> int:
 
 
 def exact_tile(m: int, tiles: int = TILES) -> int:
-    """Memory of the float64 arrays that a task holds, in bytes.
+    """Memory of the float64 arrays that a task of the exact engine holds, in bytes.
 
     There are `tiles` arrays of shape (`TILE`, m).
     """
@@ -241,7 +241,7 @@ class AbstractSum(AbstractPass):
 
 
 def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | None]) -> Any:
-    """Run a pass over the blocks of a job, on a worker.
+    """Run a pass over the blocks of features of a job, on a worker.
 
     `asked` contains the pass and the sample indices of the run (None: all samples).
     """

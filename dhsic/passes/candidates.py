@@ -62,7 +62,7 @@ Gains = tuple[Float, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Engines and data that are used to score candidates."""
+    """Engines and data that are used to score candidates for removal or addition."""
 
     engines: AbstractEngines
     data: AbstractReader
@@ -398,7 +398,10 @@ class ScoreGroups(AbstractPass):
         return np.array(order, dtype=np.int64), np.array([gains[group] for group in order])
 
     def _statistics(self, blocks: Iterator[Tile], m: int) -> Iterator[tuple[int, Float]]:
-        """Yield each group and its statistic once all features of the group have been read."""
+        """Yield each group of features, and its statistic (such as inner products of samples).
+
+        A group is complete once all its features have been read.
+        """
         open_: dict[int, Float] = {}
         n_unread = self.sizes.copy()
         for tile in split_tiles(blocks, 2 * TILE):

@@ -396,7 +396,7 @@ class SourceForward(AbstractRoundDependence):
 
     @property
     def _lasts(self) -> bool:
-        """Whether gains are the same in all rounds and can be reused."""
+        """Whether scores of candidates are the same in all rounds, as under additive kernels."""
         return self.choices.kernel.is_additive and self._candidates.has_engines
 
     def _engines(self, sigma: float) -> AbstractEngines:

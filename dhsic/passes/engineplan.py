@@ -57,7 +57,10 @@ LOW_RANK, SAMPLES = 4, 4
 
 
 def flops_of_round(m: int, n_features: int) -> float:
-    """Floating-point operations of an exact round, including updates of the statistic."""
+    """Floating-point operations of an exact round over m samples and `n_features` features.
+
+    They include the updates of the inner products of samples.
+    """
     return 2.3 * m * m * n_features
 
 

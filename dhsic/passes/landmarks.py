@@ -120,7 +120,10 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def statistic(self) -> Statistic:
-        """Sum for all pairs of samples, (m, m); only known if every sample is a landmark."""
+        """Inner products of all pairs of samples, (m, m).
+
+        They are only known if every sample is a landmark.
+        """
         assert self._square is not None, "every sample is a landmark"
         return Statistic(self._square)
 

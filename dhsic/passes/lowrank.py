@@ -247,7 +247,10 @@ class AbstractLowRankScorer(AbstractScorer):
         return self._data.scores(score, jobs, aloud=aloud)
 
     def _sampled(self, S: Index) -> tuple[Index, bool]:
-        """Sampled features of S, and whether the slices have already loaded their values."""
+        """Return the sampled features among S, and whether their values are loaded.
+
+        Slices of the samples hold the values.
+        """
         features, sampled = self.sample.of(S), self.sum.sampled
         has = sampled is not None and np.isin(features, sampled, assume_unique=True).all()
         return features, bool(has)
@@ -352,7 +355,7 @@ class LowRankScorer(AbstractLowRankScorer):
         return self._weighed(along, self._run_in_slices(S, along, weigh, self.sum.say))
 
     def _series(self, found: FittedRound) -> PowerSeries:
-        """Power series used for projections.
+        """Power series of the kernel in a feature, used for scores from stored projections.
 
         It has only its first term if features are not projected.
         """

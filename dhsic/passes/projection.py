@@ -63,10 +63,10 @@ NARROW = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Numbers(Movable):
-    """Definition of the numbers stored for each feature.
+    """Definition of the numbers (projections) stored for each feature.
 
     For a feature x they are ``D_p' x^p`` for some powers p. The matrices D_p are selected from
-    `directions`.
+    `directions`, the leading directions of label weights times kernel matrix.
     """
 
     directions: Array  # (n, m) float32, all directions as rows

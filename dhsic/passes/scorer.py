@@ -100,7 +100,10 @@ class AbstractScorer(ABC):
 
 
 class ExactScorer(AbstractScorer):
-    """Exact scorer, which uses the statistic of all pairs of samples."""
+    """Exact scorer of candidates; it uses the inner products of all pairs of samples.
+
+    For some kernels, distances or other sums take the place of inner products.
+    """
 
     def __init__(
         self,

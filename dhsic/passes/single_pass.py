@@ -362,7 +362,7 @@ def _read(
     rows: Index | None,
     features: Index,
 ) -> Judged:
-    """Run a pass over features for which the criterion has the same state."""
+    """Run a pass over features for which the criterion prepares the same state from the labels."""
     reader = Reader(source, runtime, rows)
     jobs = reader.jobs(features)
     jobs = merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))

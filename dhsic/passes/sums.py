@@ -123,7 +123,10 @@ class SquareSum(AbstractFeatureSum):
     def __init__(
         self, data: AbstractReader, sums: AbstractSums, upper: Float | None = None
     ) -> None:
-        """Create a sum of the statistic that `sums` defines, stored in `upper` (default: zeros)."""
+        """Create a sum over features for all pairs of samples, stored in `upper` (default: zeros).
+
+        `sums` defines the summed statistic, such as inner products.
+        """
         super().__init__(data)
         self._sums = sums
         self._upper = zero_upper(data.n_samples) if upper is None else upper

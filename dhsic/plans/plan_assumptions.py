@@ -142,7 +142,7 @@ class AssumedEngines:
         return AssumedEngines(dry, AssumedScoringProblem(question.kernel, question.n_samples), *how)
 
     def first(self, facts: FeatureStats, *_: Any) -> AssumedEngine:
-        """Engine that scores all features."""
+        """Return the assumed engine that scores all features of a round."""
         question, m = self.question, self.question.n_samples
         if question.rank:
             self.dry.drive(DRIVING_LOW_RANK * JOINING_LANDMARKS * m)
@@ -151,7 +151,7 @@ class AssumedEngines:
         return self._steps(len(facts.max_abs))[0]
 
     def then(self, _: Any, gains: Float, errors: Float, open_: Index, *how: Any) -> AssumedEngine:
-        """Engine that scores the undecided features."""
+        """Return the assumed engine that scores the features whose rank is still undecided."""
         steps = self._steps(gains.size)
         # The second engine scores the features that the first leaves undecided, and the third
         # those that both leave.

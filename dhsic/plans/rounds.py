@@ -56,7 +56,10 @@ from dhsic.selection.run import SelectionRun
 VARY = "no feature is constant; constant features would be removed before the first round"
 SERIES = "a round needs 1.4 products per feature in float32 and 0.2 in float64, as for genotypes"
 KEPT = f"scores are reused for {ROUNDS_KEPT} rounds, in which {PROBED} features are scored"
-JOINED = "a candidate needs 4 products in float32; fewer for genotypes, more with outliers"
+JOINED = (
+    "scoring one candidate takes 4 matrix products in float32; fewer for genotypes, more if there "
+    "are outliers"
+)
 OPEN = (
     "lower figure: with its first landmarks, low rank is estimated to lose at most {lost:.2g} of "
     "the {n:,} requested features; upper figure: it needs K of all samples, or more landmarks, "

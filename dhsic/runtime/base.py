@@ -277,7 +277,10 @@ class AbstractRuntime(ABC):
     def answers(
         self, values: Sequence[Any], ask: Ask, told: Sequence[Any], state: Any
     ) -> Iterator[Any]:
-        """Yield ``ask(value, told[i], state)`` for stored `values` in this process, in order."""
+        """Yield ``ask(value, told[i], state)`` for the i-th of the stored `values`, in order.
+
+        The values are in this process, one per site (owner), for example per slice of the samples.
+        """
 
         def answer(two: tuple[Any, Any]) -> Any:
             return ask(*two, state)

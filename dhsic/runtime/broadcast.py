@@ -120,8 +120,7 @@ def write(pieces: Iterable[memoryview], path: Path) -> None:
 def shelved(value: Any, folder: Path, label: str = "alone") -> Any:
     """Write a large value to a file in `folder`, and return a parcel; return a small value as is.
 
-    A parcel is a serialised value, or the path of the file that contains it. `label` becomes part
-    of the file name.
+    A parcel is a reference to a serialised value. `label` becomes part of the file name.
     """
     pieces = pack(value)
     n_bytes = sum(piece.nbytes for piece in pieces)
@@ -141,7 +140,7 @@ class Gathered:
     """Object that is built from answers about all stored values when it is unpickled.
 
     It owns the files of the answers. Each of `parts` is a list of some of the answers, or a parcel
-    (the serialised form) of such a list.
+    (a reference to a serialised value) of such a list.
     """
 
     def __init__(self, make: Make, parts: Sequence[Any]) -> None:

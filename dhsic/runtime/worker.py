@@ -291,9 +291,10 @@ def run(
 
 
 def shelve_result(shelf: tuple[str, str] | None, result: Any) -> Any:
-    """Write a large result to a file and return its parcel; else return the result itself.
+    """Write a large result to a file and return a reference to it; else return the result itself.
 
-    `shelf` is the folder of the file, and a label for its name. If it is None, no file is written.
+    The reference is a `Parcel`. `shelf` is the folder of the file, and a label for its name. If it
+    is None, no file is written.
     """
     return result if shelf is None else shelved(result, Path(shelf[0]), shelf[1])
 
@@ -336,7 +337,7 @@ def renew(
 
 
 def told_of(keys: Sequence[str], shelf: tuple[str, str] | None, dask_worker: Any) -> dict[str, Any]:
-    """Return the partial sums that steps with these task keys computed on this worker, by key.
+    """Return the partial sums that tasks with these keys computed on this worker, by key.
 
     Keys of results that this worker does not have are omitted. `shelf` is as in `run`.
     """

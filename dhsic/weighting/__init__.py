@@ -56,7 +56,7 @@ class WeightState(Protocol):
         """Return one-dimensional arrays for a checkpoint; `restored` reads them."""
 
     def record(self) -> dict[str, float | int]:
-        """Return a record of the state for the history of rounds."""
+        """Return the objective, the residual and the work so far, for the history of rounds."""
 
 
 class AbstractWeighting(ABC):

@@ -103,7 +103,7 @@ def gram_of(statistic: Statistic, sigma: float) -> Float:
 
 @dataclass(frozen=True)
 class FullCentred(AbstractCentred):
-    """The full matrix G_w, with O(m^2) memory."""
+    """Centred kernel matrix of weighted features, G_w, as a full matrix: O(m^2) memory."""
 
     data: WeightedData
     w: Float
@@ -144,7 +144,10 @@ class FullCentred(AbstractCentred):
 
 @dataclass(frozen=True)
 class FourierCentred(AbstractCentred):
-    """G_w by D random Fourier features, with O(m D) memory (CCM 5.2; Rahimi and Recht, 2007)."""
+    """Centred kernel matrix G_w of weighted features, by D random Fourier features.
+
+    It needs O(m D) memory (CCM 5.2; Rahimi and Recht, 2007).
+    """
 
     data: WeightedData
     sigma: float
