@@ -94,10 +94,11 @@ class LevelForms:
         return np.asarray(_times(powers, self.counts) - np.einsum("cll->cl", powers))
 
     def inner(self, U: Float, w: Float, of_diagonal: Float) -> Float:
-        """Inner products ``<C, A>`` with the label matrix ``C = B diag(w) B'``, (c,).
+        """Compute HSIC, ``<C, A>``, from sums over the distinct values (levels) of features, (c,).
 
-        U (c, q, r) are the sums of B over levels, and `of_diagonal` (c, q) the sums of the diagonal
-        of C over levels.
+        C is the label matrix ``B diag(w) B'``, and A the matrix of each feature. U (c, q, r) are
+        the sums of B over levels, and `of_diagonal` (c, q) the sums of the diagonal of C over
+        levels.
         """
         inner = np.einsum("ckl,ckl->c", self.kappa, _products(U * w, U.transpose(0, 2, 1)))
         return np.asarray(inner + np.vecdot(self.delta, of_diagonal))
@@ -136,11 +137,12 @@ class LevelForms:
         return np.stack(second, axis=1), np.stack([*third, quadratic, trace], axis=1)
 
     def projected_traces(self, T: Float, S: Float) -> tuple[Float, Float, Float]:
-        """Traces of ``R A R``, its square and its cube, (c,) each; for R see the module docstring.
+        """Traces of ``R A R``, its square and its cube, (c,) each.
 
-        The traces are computed by expanding ``(A - Q Q' A)^k``. T (c, q, p) are the sums of the
-        rows Q_i of the covariate basis over each level, and S (c, q, p, p) the sums of ``Q_i
-        Q_i'``.
+        A is the matrix of each feature with ``HSIC = <C, A>``; ``R = I - Q Q'`` removes the
+        covariates. The traces are computed by expanding ``(A - Q Q' A)^k``. T (c, q, p) are the
+        sums of the rows Q_i of the covariate basis over each level, and S (c, q, p, p) the sums of
+        ``Q_i Q_i'``.
         """
         n, delta, X = self.counts[..., None], self.delta[..., None], np.zeros_like(T)
         own, power, between = np.einsum("cll->cl", self.kappa), np.ones_like(T[..., :1]), []
@@ -171,7 +173,8 @@ class LevelForms:
     def moments(self, null: NullOf, T: Float | None, S: Float | None) -> Moments:
         """Moments of HSIC, ``<P C P', R A R>``, over all permutations P of the labels, (c,) each.
 
-        T and S are as in `projected_traces`. They are None without covariates.
+        C is the label matrix, A the matrix of each feature, and R removes the covariates. T and S
+        are as in `projected_traces`. They are None without covariates.
         """
         centred, trace = self.centred()
         second, third = centred.sums()

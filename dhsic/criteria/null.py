@@ -125,10 +125,11 @@ class NullOf:
         return NullOf(m, size, trace, *times)
 
     def moments(self, trace: Any, second: Float, third: Float, size: float = 1.0) -> Moments:
-        """Moments of HSIC from the trace of A, and sums over A.
+        """Moments of HSIC, ``<C, A>``, from the trace of A, and sums over A.
 
-        The sums `second` (..., 2) and `third` (..., 5) are computed by `sums_over` for ``A / size``
-        after its trace is removed. With this scale their cubes do not overflow.
+        C is the label matrix, and A the matrix of a feature. The sums `second` (..., 2) and `third`
+        (..., 5) are computed by `sums_over` for ``A / size`` after its trace is removed. With this
+        scale their cubes do not overflow.
         """
         size *= self.size
         variance = np.maximum(second @ self.second, 0.0)
@@ -167,7 +168,7 @@ def _without_trace(A: Symmetric) -> tuple[Symmetric, float, float]:
 
 
 def sums_over(A: Symmetric, order: int) -> Float:
-    """Sums over samples of products of 2 or 3 entries of A, (2,) or (5,).
+    """Sums over samples of products of 2 or 3 entries of a matrix A (m, m): (2,) or (5,).
 
     The number of entries is `order`. Sums are in the order of `PATTERNS`.
     """
@@ -181,7 +182,8 @@ def sums_over(A: Symmetric, order: int) -> Float:
 def coefficients(order: int, m: int) -> Float:
     """Matrix N of the quadratic form ``E <P C P', A>^q = sums_over(C)' N sums_over(A)``.
 
-    q is `order`, and N is (2, 2) or (5, 5). N is computed exactly, and converted to float64 at the
+    The mean E is over all permutations P; C is the label matrix, and A the matrix of a feature. q
+    is `order`, and N is (2, 2) or (5, 5). N is computed exactly, and converted to float64 at the
     end.
     """
     terms = [N * Fraction(1, perm(m, k)) for k, N in _products(order).items() if k <= m]

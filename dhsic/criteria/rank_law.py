@@ -61,7 +61,10 @@ def _merged(terms: Float) -> Float:
 
 @dataclass(frozen=True, slots=True)
 class RatioMoments:
-    """Mean, variance and third central moment of ``T = Q / V`` (see `dhsic.criteria.rank_law`)."""
+    """Mean, variance and third central moment of the statistic ``T = Q / V``.
+
+    Q is a mixture of chi-squares, and V a mean of squares (see `dhsic.criteria.rank_law`).
+    """
 
     mean: float
     variance: float

@@ -43,7 +43,7 @@ AT_A_TIME = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Estimated error of the gains of a round.
+    """Estimated error of the gains of a round; a gain is the change of HSIC without a feature.
 
     `relative_error` is the root mean square error of gains divided by their standard deviation.
     `expected_swap_rate` is the expected fraction of removed features that exact gains would keep.
@@ -90,9 +90,10 @@ def certified(
 
 
 def joining_row_errors(question: LowRankScoringProblem, check: Landmarks, X: Float) -> Float:
-    """Contributions ``t_ij`` of n exact rows to the errors of joining features X (c, m): (n, c).
+    """Contributions of n exact rows to the errors of scores of features to be added, (n, c).
 
-    `check` are the n landmarks with exact rows of K. The kernel must be a product over features.
+    They are t_ij in the docstring of the module. The features are X (c, m). `check` are the n
+    landmarks with exact rows of the kernel matrix. The kernel must be a product over features.
     """
     rows, factor, sigma = check.samples, question.factor(0), question.sigma
     every = np.arange(rows.size)
@@ -113,10 +114,10 @@ def certify(
 ) -> Certificate:
     """Estimate the certificate of a round from the errors of c sampled features.
 
-    n of these features would be removed. t (r, c) are the contributions ``t_ij`` of r rows to the
-    errors. Gains (c,) are the approximate gains, and sizes (c,) the mean squares of the features. m
-    is the number of samples. `rounded` is the rounding error of gains, relative to their standard
-    deviation.
+    n of these features would be removed. t (r, c) are the contributions ``t_ij`` of r rows of the
+    kernel matrix to the errors. Gains (c,) are the approximate changes of HSIC without each
+    feature, and sizes (c,) the mean squares of the features. m is the number of samples. `rounded`
+    is the rounding error of gains, relative to their standard deviation.
     """
     if not (np.isfinite(t).all() and np.isfinite(gains).all()):
         return UNKNOWN
@@ -200,7 +201,7 @@ def _crossing(gains: Float, threshold: float, deviations: Float) -> tuple[Index,
 
 
 def standing(gains: Float, parts: int = BINS) -> Array:
-    """Bin of each surviving feature by its gain, (c,) uint8.
+    """Bin of each surviving feature by its gain (change of HSIC without it), (c,) uint8.
 
     There are `parts` bins of equal size, except for ties. Bin 0 has the largest gains, so its
     features are removed next.
@@ -232,7 +233,11 @@ def next_to_threshold(gains: Float, n: int, widths: Float) -> Mask:
 
 
 def nearest_to_threshold(gains: Float, n: int, number: int) -> Mask:
-    """Mask of the `number` gains nearest to the removal threshold (below the n-th largest gain)."""
+    """Mask of the `number` features whose gains are nearest to the removal threshold.
+
+    The gain of a feature is the change of HSIC without it. The threshold is just below the n-th
+    largest gain.
+    """
     away = np.abs(gains - _threshold(gains, n))
     near = np.zeros(len(gains), dtype=bool)
     near[np.argsort(away, kind="stable")[:number]] = True

@@ -57,7 +57,7 @@ Known = ScoringProblem | RoundState
 
 @dataclass(frozen=True)
 class ExactScoring(AbstractSplitEngine):
-    """Exact engine in float64: its errors are about 1e-12 of typical gains by chance.
+    """Exact engine in float64: errors are about 1e-12 of typical scores by chance.
 
     `scored_by` is the kernel's attribute with the same name.
     """

@@ -142,8 +142,8 @@ class ExpectedLoss:
     def follow(self, gains: Float, leaving: Index) -> dict[str, float]:
         """End a round; return the expected number of lost features, and an upper limit.
 
-        `gains` (s,) are the gains of all features of the round, in the order of the features;
-        `leaving` are the positions of the removed features.
+        `gains` (s,) are the changes of HSIC without each feature of the round, in the order of the
+        features; `leaving` are the positions of the removed features.
         """
         size, stays = gains.size, np.ones(gains.size, dtype=bool)
         stays[leaving] = False

@@ -39,7 +39,10 @@ LONGEST_LOW_RANK = 24
 
 @dataclass(frozen=True, slots=True)
 class SampledRows:
-    """State for direct evaluation of HSIC on a sample of the rows of K and W; NumPy only."""
+    """State for direct evaluation of HSIC on a sample of the rows of two matrices; NumPy only.
+
+    They are the label weights W and the kernel matrix K.
+    """
 
     which: Index  # (n,), sample indices of the rows
     inner: Float  # (n, m), inner products with all samples
@@ -49,7 +52,8 @@ class SampledRows:
     def gains(self, kernel: AbstractKernel, sigma: float, X: Array) -> Float:
         """Unbiased estimates of the gains of features X (c, m), from the n sampled rows: (c,).
 
-        The estimates are ``(m / n) sum_i in rows sum_i' W_ii' decrement_ii'``.
+        The gain of a feature is the change of HSIC without it. The estimates are ``(m / n) sum_i in
+        rows sum_i' W_ii' decrement_ii'`` with label weights W.
         """
         own, factor = self.norms[self.which], X.shape[1] / len(self.which)
         gains = np.empty(len(X))

@@ -42,7 +42,8 @@ def tie_width(gains: Float) -> float:
 def undecided(gains: Float, errors: Float, n: int) -> Mask:
     """Mask (d,) of features with undecided rank: error bounds allow it above or below rank n.
 
-    `gains` and `errors` are (d,); an error bounds the difference from the exact gain.
+    `gains` (d,) are changes of HSIC by each feature; `errors` (d,) bound their differences from the
+    exact gains.
     """
     low, high = gains - errors, gains + errors
     out = np.zeros(len(gains), dtype=bool)
@@ -179,9 +180,9 @@ class AbstractEngines(ABC):
     ) -> AbstractEngine:
         """Engine for the next pass, over the features `open_` with undecided rank.
 
-        Gains and errors (d,) are known or estimated for all features; the n largest gains must be
-        ranked. `caution` is a factor on error bounds; it is above 1 if a bound was too small
-        before.
+        Gains (changes of HSIC by a feature) and errors, (d,), are known or estimated for all
+        features; the n largest gains must be ranked. `caution` is a factor on error bounds; it is
+        above 1 if a bound was too small before.
         """
         if self.joining:
             return self._final(facts.take(open_))
@@ -203,7 +204,7 @@ class AbstractEngines(ABC):
     def advice(self, facts: FeatureStats, gains: Float, n: int) -> EngineChoice:
         """Choose the first engine of the next round.
 
-        Its gains will be similar to the present `gains`.
+        Its gains (changes of HSIC by a feature) will be similar to the present `gains`.
         """
         if not gains.size:
             return EngineChoice()

@@ -108,7 +108,7 @@ class Remainder:
             return float(np.nan_to_num(np.sqrt(self.squares @ c**2), nan=np.inf))
 
     def neglected(self, order: int, max_abs: Float, fourth_moment: Float) -> Float:
-        """Bound on the error of gains if the series is truncated after `order`, (c,).
+        """Bound on the errors of scores if the kernel's series is truncated after `order`, (c,).
 
         `max_abs` and `fourth_moment` are statistics of the c features.
         """
@@ -122,8 +122,9 @@ class Remainder:
     def _remainder_norm(self, order: int, c: float) -> float:
         """Bound on ``||W o R_P(z, tau) / tau||_F`` (see the module docstring), P = `order`.
 
-        The bound uses the largest value of R_P in each range of z. R_P decreases in z, so if c is
-        below a range, the largest value is at its lower end. If tau = z, the subtracted terms are
+        W are label weights, and R_P the remainder of the kernel's series at scaled distances z. The
+        bound uses the largest value of R_P in each range of z. R_P decreases in z, so if c is below
+        a range, the largest value is at its lower end. If tau = z, the subtracted terms are
         smallest at the upper end.
         """
         kernel, low, high = self.kernel, self.low, self.high
@@ -370,10 +371,11 @@ class RoundState(Movable):
         definition: Any = None,
         remainder: Remainder | None = None,
     ) -> RoundState:
-        """Create the state for these base matrices, in the working dtype.
+        """Create the state for these base matrices (terms of the kernel's series), in a dtype.
 
-        If `scaled`, the scale is the largest norm of A divided by the number of samples. Otherwise,
-        and if the scoring problem is in float32, it is 1.
+        If `scaled`, the scale is the largest norm of ``A = W o base`` (label weights times a base
+        matrix) divided by the number of samples. Otherwise, and if the scoring problem is in
+        float32, it is 1.
         """
         weighted = {base: question.weighted(base) for base in sorted(set(bases))}
         scale = 1.0

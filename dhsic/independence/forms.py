@@ -52,7 +52,10 @@ class HsicForm(ABC):
 
     @abstractmethod
     def values(self, sigmas: Sequence[float]) -> list[float]:
-        """Return HSIC, ``<W, K>``, for every kernel width sigma; W are label weights."""
+        """Return HSIC, ``<W, K>``, for every kernel width sigma.
+
+        W are label weights, and K is the kernel matrix of the data.
+        """
 
     @abstractmethod
     def influence(self, sigma: float) -> tuple[Float, Float]:

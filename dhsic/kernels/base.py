@@ -186,19 +186,19 @@ class AbstractKernel(ABC):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        r"""Compute a part of ``K(S \ j) - K(S)``, (r, c), without cancellation.
+        r"""Compute a tile of ``K(S \ j) - K(S)``, (r, c), without cancellation.
 
-        `inner`, `rows` and `columns` are as in `gram`, for S; x (r,) and y (c,) are the values of
-        feature j at the samples of rows and columns.
+        K(S) is the kernel matrix of the features S. `inner`, `rows` and `columns` are as in `gram`,
+        for S; x (r,) and y (c,) are the values of feature j at the samples of rows and columns.
         """
 
     def increment(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """Compute a part of ``K(S + j) - K(S)``, (r, c), for S without j.
+        """Compute a tile of ``K(S + j) - K(S)``, (r, c), for features S without j.
 
-        Arguments are as in `decrement`. This implementation is for kernels of inner products;
-        kernels with other `sums` override it.
+        K(S) is the kernel matrix of the features S. Arguments are as in `decrement`. This
+        implementation is for kernels of inner products; kernels with other `sums` override it.
         """
         larger: Float = inner + x[:, None] * y[None, :]
         return -self.decrement(larger, rows + x * x, columns + y * y, x, y, sigma)
@@ -213,10 +213,11 @@ class AbstractKernel(ABC):
         part_columns: Float,
         sigma: float,
     ) -> Float:
-        r"""Compute a part of ``K(S \ g) - K(S)`` for a group g of features, (r, c).
+        r"""Compute a tile of ``K(S \ g) - K(S)`` for a group g of features, (r, c).
 
-        `inner`, `rows` and `columns` are as in `gram`; `part`, `part_rows` and `part_columns` are
-        the corresponding sums over the features of g only.
+        K(S) is the kernel matrix of the features S. `inner`, `rows` and `columns` are as in `gram`;
+        `part`, `part_rows` and `part_columns` are the corresponding sums over the features of g
+        only.
         """
         without = self.gram(inner - part, rows - part_rows, columns - part_columns, sigma)
         without -= self.gram(inner, rows, columns, sigma)
@@ -271,7 +272,11 @@ class AbstractKernel(ABC):
         )
 
     def addition(self) -> Expansion | None:
-        """Exact expansion of ``<W, K(S + j) - K(S)>`` as a sum of terms; None if there is none."""
+        """Exact expansion of ``<W, K(S + j) - K(S)>`` as a sum of terms; None if there is none.
+
+        It is the change of HSIC if feature j is added to S; W are label weights, and K(S) is the
+        kernel matrix of the features S.
+        """
         return None
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:

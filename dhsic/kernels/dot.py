@@ -96,9 +96,10 @@ class Polynomial(AbstractKernel):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        r"""Compute a part of ``K(S \ j) - K(S)``, which is ``v^b - u^b``.
+        r"""Compute a tile of the change of the kernel matrix without a feature, ``v^b - u^b``.
 
-        With ``u = G + a`` and ``v = u - x y'``, it is ``-x y' sum_k v^k u^(b-1-k)``.
+        With ``u = G + a`` and ``v = u - x y'``, it is ``-x y' sum_k v^k u^(b-1-k)``. G are the
+        inner products, and x and y the values of the feature at the samples of rows and columns.
         """
         t = x[:, None] * y[None, :]
         u = inner + float(self.offset)
@@ -126,7 +127,8 @@ class Polynomial(AbstractKernel):
 def _binomial(b: int, sign: int) -> Expansion:
     """Expansion ``(u + sign x x')^b - u^b = sum_p sign^p C(b, p) u^(b-p) (x x')^p``.
 
-    Base matrix p is ``u^(b-p)``.
+    u is the offset plus the inner products, and C(b, p) a binomial coefficient. Base matrix p is
+    ``u^(b-p)``.
     """
 
     def functions(X: Array) -> Iterator[Array]:

@@ -99,10 +99,11 @@ class Gaussian(AbstractKernel):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """Compute ``K o (exp(sigma delta^2) - 1)`` with ``delta = x_i - y_i'``.
+        """Compute the change of the kernel matrix K without a feature, (r, c).
 
-        If this is large, it is computed as ``exp(sigma (delta^2 - D)) - K``, which is accurate even
-        if K underflows.
+        It is ``K o (exp(sigma delta^2) - 1)`` with the differences ``delta = x_i - y_i'`` of its
+        values. If this is large, it is computed as ``exp(sigma (delta^2 - D)) - K``, with squared
+        distances D, which is accurate even if K underflows.
         """
         t = x[:, None] - y[None, :]
         t *= t

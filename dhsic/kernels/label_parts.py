@@ -218,7 +218,7 @@ class MixedTarget:
         return np.asarray(self.classes.tile(rows, columns) + self.numbers.tile(rows, columns))
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Low-rank form of both kernels, with dependent directions removed.
+        """Low-rank form of the label matrices of classes and numbers, without dependent directions.
 
         The directions of the numbers are usually in the span of the directions of the classes,
         unless covariates were regressed out of the numbers.
@@ -253,7 +253,7 @@ class GivenMatrix:
         return self.matrix[rows, columns]
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Low-rank form, from the eigenvectors with eigenvalues above rounding errors."""
+        """Low-rank form of the label matrix, from eigenvectors above rounding errors."""
         L, m = self.matrix, len(self.matrix)
         if m > MOST_DECOMPOSED:
             raise InputError(

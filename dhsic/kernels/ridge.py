@@ -76,11 +76,17 @@ class AbstractMatrixFunction(AbstractKernel):
 
     @property
     def updates(self) -> bool:
-        """Whether removing a feature changes K by a matrix of rank one (linear kernels)."""
+        """Whether removing a feature changes the inner kernel matrix by a matrix of rank one.
+
+        This holds for linear kernels.
+        """
         return self.inside.is_additive
 
     def resolvent(self, G: Float, sigma: float) -> Resolvent:
-        """Compute the resolvent from all inner products G, (m, m), by decomposing K."""
+        """Compute the resolvent from inner products G, (m, m), by decomposing a kernel matrix.
+
+        It is the matrix of the inner kernel.
+        """
         norms = np.diagonal(G)
         K = self.inside.gram(G, norms, norms, sigma)
         values, vectors = eigh(K, driver="evd", check_finite=False)

@@ -376,8 +376,8 @@ def _squares(
 ) -> tuple[float, float]:
     """Sum squared residuals, and squared entries, of s rows of K that F (m, r) approximates.
 
-    The rows belong to the landmarks `which`. The product of `embedding` (s, r) and F' predicts
-    them. `counted` (m,) are weights of the columns.
+    K is the kernel matrix. The rows belong to the landmarks `which`. The product of `embedding` (s,
+    r) and F' predicts them. `counted` (m,) are weights of the columns.
     """
     residual = total = 0.0
     for columns, K in rows.strips(which):

@@ -142,10 +142,11 @@ class Along:
 class Lead:
     """Request to compute directions ``P = Z mix`` of ``A = W o K``, and functionals B, in slices.
 
-    Z is the matrix of `gram`. In later rounds, linear combinations of the functionals approximate
-    the coefficients of even powers. The columns of B are the coefficients of the present round, a
-    column of ones, and the pairwise products of the first `multiplied` directions. If `multiplied`
-    is 0, B is not computed.
+    Slices contain some of the samples each; W are label weights, and K is a term of the kernel's
+    series. Z is the matrix of `gram`. In later rounds, linear combinations of the functionals
+    approximate the coefficients of even powers. The columns of B are the coefficients of the
+    present round, a column of ones, and the pairwise products of the first `multiplied` directions.
+    If `multiplied` is 0, B is not computed.
     """
 
     along: Along
@@ -240,10 +241,12 @@ def lead_and_weigh(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, 
 def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]) -> Float:
     """Compute the contribution of each check row to the errors of the gains of features, (n, c).
 
-    Only c sampled features are included. The contributions are t_ij in `dhsic.engines.certificate`,
-    to first order in sigma. `sums` is the result of `weigh`, added up over slices. `lost` (n,), by
-    number of the base matrix, is the difference between the true row sums of A at the check rows
-    and the row sums that the scores use.
+    Check rows are rows of the kernel matrix at landmarks that no factor uses; the gain of a feature
+    is the change of HSIC without it. Only c sampled features are included. The contributions are
+    t_ij in `dhsic.engines.certificate`, to first order in sigma. `sums` is the result of `weigh`,
+    added up over slices of the samples. `lost` (n,), by number of the base matrix, is the
+    difference between the true row sums of ``A = W o K`` at the check rows and the row sums that
+    the scores use.
     """
     fitted, check = asked.fitted, asked.fitted.asked.check
     kernel = fitted.asked.kernel
@@ -267,8 +270,9 @@ def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]
 class HeldForms:
     """Quadratic forms of a low-rank ``A = W o K``, from stored directions, row sums and diagonal.
 
-    For each base matrix in `basis`, the coefficients of even powers are replaced by their
-    projection on the functionals ``B T`` (see `Lead`).
+    W are label weights, and K is a base matrix (term of the kernel's series). For each base matrix
+    in `basis`, the coefficients of even powers are replaced by their projection on the functionals
+    ``B T`` (see `Lead`).
 
     Attributes
     ----------
@@ -299,8 +303,8 @@ class HeldForms:
     def of(self, known: Slice) -> dict[int, LowRankSymmetric]:
         """Return the low-rank matrix ``A = W o K`` at the samples of a slice.
 
-        There is one A per base matrix K (term of the kernel's series expansion), by its number. The
-        row sums of A are over all samples.
+        W are label weights. There is one A per base matrix K (term of the kernel's series
+        expansion), by its number. The row sums of A are over all samples.
         """
         return {base: self._of_base(base, known) for base in self.turned}
 
@@ -330,7 +334,8 @@ class HeldForms:
     def norm(self, base: int, own: float, diagonal: float) -> float:
         """Compute the norm ``||A||_F`` of ``A = W o K`` for one base matrix K.
 
-        `own` and `diagonal` are the two results of `sizes`, summed over slices of the samples.
+        W are label weights; base matrices are the terms of the kernel's series. `own` and
+        `diagonal` are the two results of `sizes`, summed over slices of the samples.
         """
         T = self.turned[base][0]
         return float(np.sqrt(max(float(T @ T) - own, 0.0) + diagonal))
@@ -349,7 +354,9 @@ def projected_on(known: Slice, basis: Mapping[int, Float]) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """State of a low-rank round: ``A = W o K`` along stored directions, and sums over slices.
+    """State of a low-rank round: ``A = W o K`` along stored directions, and sums over samples.
+
+    W are label weights, and K is a base matrix (term of the kernel's series).
 
     Attributes
     ----------

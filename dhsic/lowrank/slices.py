@@ -58,7 +58,7 @@ Sums = dict[Hashable, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beside:
-    """Partial result (r, s) with one column per sample of a slice; ``+`` concatenates columns."""
+    """Partial result (r, s) with one column per sample of a slice; ``+`` joins the columns."""
 
     columns: Array
 
@@ -158,7 +158,7 @@ def over_strips(
 
 
 def concatenate_slices(parts: Sequence[Slice]) -> Slice:
-    """Concatenate slices in the given order."""
+    """Concatenate slices of the samples in the given order."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
@@ -315,10 +315,10 @@ def _extended(asked: SlicedRound, key: int, known: Slice) -> Float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """Choice of the low-rank directions of K that a round uses.
+    """Choice of the low-rank directions F of the kernel matrix that a round uses.
 
-    `kept` (r,) contains their columns, and `weights` (r,) their weights w. `between` (q, r) is
-    ``M U'F diag(w)``.
+    `kept` (r,) contains their columns, and `weights` (r,) their weights w. `between` (q, r) is ``M
+    U'F diag(w)``, where the label weights are ``U M U'``.
     """
 
     kept: Index
@@ -423,7 +423,8 @@ def _squared_residuals(
 def _slope(asked: SlicedRound, block: Slice, sums: Sums, fits: Mapping[int, Fit]) -> float:
     """Compute the slope ``<R_K, R_G> / ||R_G||^2`` of the residuals of K on the residuals of G.
 
-    G is the matrix of inner products. The residuals are those of the check rows, off the diagonal.
+    K is the kernel matrix, and G is the matrix of inner products. The residuals are those of
+    low-rank factors on rows that the factors do not use (check rows), off the diagonal.
     """
 
     def missed(one: int, other: int) -> float:

@@ -192,7 +192,10 @@ class Minimisation(AbstractWeighting):
             self._compact(after.w)
 
     def potential(self, w: Float) -> Float:
-        """Decrease of the objective per unit of each weight, (n,)."""
+        """Estimated decrease of the objective per unit of each feature weight, (n,).
+
+        For kernels of squared weights, it is per unit of the squared weight.
+        """
         self._compact(w)
         return -self.objective.slopes(w)
 

@@ -313,7 +313,10 @@ class SourceForward(AbstractRoundDependence):
         return int(T[j]), float(values[j])
 
     def _hsic_of(self, G: Float, n_features: int) -> float:
-        """HSIC, ``<W, K>``, from the statistic G (m, m); the bandwidth policy chooses sigma."""
+        """HSIC of `n_features` features, from the sum G (m, m) over them, such as inner products.
+
+        The bandwidth policy chooses sigma.
+        """
         kernel = self.choices.kernel
         stats = DistanceStats(kernel, self._W, Statistic.of(G))
         sigma = self.choices.bandwidth(stats, n_features) if kernel.has_bandwidth else 1.0

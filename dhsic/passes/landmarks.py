@@ -472,9 +472,9 @@ class LandmarkSum(AbstractFeatureSum):
 
 
 def sample_slices(m: int, source: AbstractSource) -> list[slice]:
-    """Split m samples into slices of nearly equal size, with at least `SLICE` samples each.
+    """Split m samples into slices (ranges) of nearly equal size, at least `SLICE` samples each.
 
-    There is one slice if the source cannot read a part of the samples alone.
+    There is one slice if the source cannot read some of the samples alone.
     """
     n = max(1, m // SLICE)
     is_indivisible = (

@@ -271,8 +271,9 @@ class AbstractLowRankScorer(AbstractScorer):
         """Compute the state of the round from its fit `found`.
 
         If projections are used (`dhsic.passes.projection`), features are projected on the leading
-        directions of A. They are projected if `anew`. They are also projected if they have not been
-        before, if a higher order is needed, or if half of the projected features have been removed.
+        directions of A, the label weights times the kernel matrix. They are projected if `anew`.
+        They are also projected if they have not been before, if a higher order is needed, or if
+        half of the projected features have been removed.
         """
 
     @abstractmethod
@@ -367,7 +368,8 @@ class LowRankScorer(AbstractLowRankScorer):
     ) -> tuple[Along, Sums]:
         """Compute the leading eigenvectors of ``A = W o K``, and store them in the slices.
 
-        At most `most` eigenvectors replace the directions of the fit `found`. S are the features of
+        W are label weights, and K is the kernel matrix; slices contain some of the samples each. At
+        most `most` eigenvectors replace the directions of the fit `found`. S are the features of
         the round. `multiplied` is the number of leading directions whose pairwise products
         approximate the coefficients of even powers in later rounds. Returns A along these
         directions, and the sums over all slices.

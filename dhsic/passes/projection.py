@@ -287,7 +287,8 @@ def enough(
     """Mask (c,) of the features for which the power series up to `order` is accurate enough.
 
     The estimated remainder must be at most `neglected` times ``2 sqrt(2) sigma ||A||_F``, the
-    standard deviation of the gain of a feature that is independent of A.
+    standard deviation of the change of HSIC by a feature that is independent of A, the label
+    weights times the kernel matrix.
     """
     series = kernel.power_series(order, sigma)
     if series.neglected is None:

@@ -126,9 +126,10 @@ class ScoreLowRank(AbstractByTile):
 def _sides(state: RoundState) -> Array | None:
     """Matrix (m, R + 2) from which the gains of genotypes are computed, or None.
 
-    The gain of a genotype follows from sums of rows of the matrix over the samples of each code.
-    The columns are the R directions Y of ``A = W o K``, the differences between the row sums of A
-    and of its low-rank form, and ones. The result is None if the state has no such form.
+    The gain of a genotype, the change of HSIC without it, follows from sums of rows of the matrix
+    over the samples of each code. The columns are the R directions Y of ``A = W o K`` (label
+    weights times kernel matrix), the differences between the row sums of A and of its low-rank
+    form, and ones. The result is None if the state has no such form.
     """
     if not state.kernel.is_product:
         return None

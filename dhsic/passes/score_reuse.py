@@ -219,11 +219,11 @@ class ScoreReuse:
         return {} if self._form is None else {GAINS_KEPT: self._gains}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Restore the stored gains from a checkpoint; `resume` must follow."""
+        """Restore the stored scores from a checkpoint; `resume` must follow."""
         self._gains = np.asarray(arrays.get(GAINS_KEPT, np.empty(0)))
 
     def kept_in(self, history: History) -> int | None:
-        """Index of the round with gains that a resumed run reuses; None if there is none."""
+        """Index of the round whose scores a resumed run reuses; None if there is none."""
         if not self._gains.size:
             return None
         return max(i for i, record in enumerate(history) if not is_lazy(record))

@@ -85,8 +85,8 @@ class AbstractScorer(ABC):
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
         """Choose the first engine of the next round, and return its name.
 
-        The features of the next round are `left`. `gains` are their present gains; the next round
-        removes about n of them.
+        The features of the next round are `left`. `gains` are the changes of HSIC without each of
+        them, in this round; the next round removes about n of them.
         """
 
     @abstractmethod

@@ -84,7 +84,7 @@ class Renewal:
     asked: Any = None  # argument of the function that slices evaluate afterwards
 
     def of(self, value: Slice | None, total: InnerProducts | None, some: slice) -> InnerProducts:
-        """Compute the new sums of a slice, for the samples `some`.
+        """Compute the new sums of a slice of the samples, which contains the samples `some`.
 
         `value` is the old slice, if any. `total` is the sum over the features read; it may be
         overwritten.

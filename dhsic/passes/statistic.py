@@ -120,10 +120,10 @@ class MeasureLandmarks(AbstractShared, AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Values of n features at the landmarks, and their products with the directions of W.
+    """Values of n features at the landmarks, and their products with directions of the labels.
 
-    A slice of the samples needs these values to compute its inner products with landmarks, because
-    landmarks may be in other slices.
+    The directions are those of the low-rank label weights. A slice of the samples needs these
+    values to compute its inner products with landmarks, because landmarks may be in other slices.
     """
 
     raw: Array  # (n, b), values at the b landmarks, as stored

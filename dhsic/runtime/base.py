@@ -247,9 +247,9 @@ class AbstractRuntime(ABC):
         sites: Sites,
         state: Any,
     ) -> tuple[list[Any], list[Any]]:
-        """Apply a step to `values` stored in this process; return new values, and terms of a sum.
+        """Update `values` stored in this process; return the new values, and terms of a sum.
 
-        There is one value and one term per site, see `update`.
+        There is one value and one term per site (for example a slice of the samples), see `update`.
         """
         totals = self._totals(step, source, sites, state)
 
