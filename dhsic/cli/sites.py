@@ -45,9 +45,10 @@ class Sites:
 
     @classmethod
     def of(cls, source: AbstractSource, left_out: Mapping[str, int]) -> Sites:
-        """Collect the facts from the store of a source.
+        """Collect facts about the variants from the store of a source.
 
-        `left_out` are the numbers of excluded samples and variants, as in `Filtered`.
+        These are numbers of filtered and of multiallelic variants, and notes on ploidy, dosages and
+        calls. `left_out` are the numbers of excluded samples and variants, as in `Filtered`.
         """
         data = whole_of(source).chunked
         group = None if data is None else parent(data.opened())

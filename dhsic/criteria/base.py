@@ -62,9 +62,10 @@ class CriterionScores:
 
 @dataclass(frozen=True, slots=True)
 class LabelReading:
-    """Functions that process labels.
+    """Pair of functions that process the labels for a criterion.
 
-    `read` converts labels to a `LabelMatrix`, and `prepare` computes the state of the criterion.
+    `read` converts labels to a `LabelMatrix`, and `prepare` computes the state, which every task
+    needs to score features.
     """
 
     read: Callable[[Array, Any], LabelMatrix]
@@ -113,7 +114,7 @@ class AbstractCriterion(ABC):
         return self.labels.read(y, self)
 
     def prepare(self, labels: LabelMatrix, covariates: Array | None = None) -> Any:
-        """Compute the state from the labels; `columns` uses it.
+        """Compute from the labels what `columns` needs to score features (the state).
 
         The state is picklable, and is sent to all workers.
         """
@@ -129,7 +130,7 @@ class AbstractCriterion(ABC):
 
     @abstractmethod
     def directions(self, state: Any) -> Float:
-        """Label directions: vectors (m, k) that features are multiplied by."""
+        """Label directions: k vectors (m, k) by which the values of a feature are multiplied."""
 
     @abstractmethod
     def columns(self, state: Any, features: Features, place: slice) -> Float:
@@ -221,7 +222,11 @@ def two_classes(y: Array, criterion: AbstractCriterion, least: int = 1) -> Label
 
 
 def any_classes(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
-    """Read labels as two or more classes with the kernel ``psi(y) = e_y / m_y`` of JMLR 6.5."""
+    """Read labels as two or more classes, with the kernel of Song et al.
+
+    2012, section 6.5. Class y, with m_y samples, is represented by the unit vector e_y divided by
+    m_y.
+    """
     column = single_target(y, criterion)
     if is_censored(column):
         raise InputError(

@@ -125,9 +125,10 @@ class BlockState:
 
     @staticmethod
     def of(labels: LabelDirections, blocks: Blocks, covariates: Float | None) -> BlockState:
-        """Create the state from label directions of the G units, (G, S).
+        """Create the state from label directions (G, S) of the G units.
 
-        `covariates` (G, q) are means over units.
+        Units are the blocks or samples that permutations exchange. `covariates` (G, q) are means
+        over units.
         """
         G = blocks.n_units
         C = np.empty((G, 0))
@@ -173,7 +174,8 @@ class BlockState:
     def drawn(self) -> Float | None:
         """Directions of the observed labels and of N permutations, (G, N + 1, S).
 
-        The result is None if there are many units.
+        There are S directions of G units (blocks or samples that permutations exchange). The result
+        is None if there are many units.
         """
         G, (R, S) = self.blocks.n_units, (N_FUNCTIONS, self.h.shape[1])
         if G > MOST_DRAWN:
@@ -198,9 +200,9 @@ class BlockState:
     def means(self, functions: Float, level: Index) -> Float:
         """Means of R functions over the samples of each unit, centred within strata, (R, G).
 
-        `functions` (R, q) are the values of the functions at the q levels of a feature. `level`
-        (m,) is the level of each sample, or q if the value is missing. Covariates are projected
-        out.
+        Units are the blocks or samples that permutations exchange. `functions` (R, q) are the
+        values of the functions at the q levels of a feature. `level` (m,) is the level of each
+        sample, or q if the value is missing. Covariates are projected out.
         """
         blocks, (R, q) = self.blocks, functions.shape
         if blocks.n_units * q < blocks.units.size:
@@ -221,7 +223,10 @@ class BlockState:
 
 
 def _law_of_units(labels: LabelDirections, nu: float, G: int) -> Multiscale:
-    """State of the test of G units with nu degrees of freedom."""
+    """State of the test of G units (blocks or samples that are exchanged).
+
+    `nu` is its number of degrees of freedom.
+    """
     R, degrees = len(rank_basis(G, N_FUNCTIONS)), max(2, round(nu))
     return Multiscale(
         labels,
@@ -236,8 +241,8 @@ def _law_of_units(labels: LabelDirections, nu: float, G: int) -> Multiscale:
 def _variances(B: Float, mu: Float, blocks: Blocks, q: int) -> tuple[Float, float, float]:
     """Compute coefficients h (G, S), degrees of freedom nu, and factor `regained`.
 
-    They are attributes of `BlockState`. B (G, S) are the label directions, mu (S,) their weights,
-    and q is the number of covariates.
+    They are attributes of `BlockState`. B (G, S) are the label directions of G units (blocks or
+    samples that permutations exchange), mu (S,) their weights, and q is the number of covariates.
     """
     n = np.diff(np.append(blocks.starts, blocks.n_units))
     parts = np.add.reduceat(np.square(B), blocks.starts, axis=0)  # |b_s(t)|^2
@@ -251,8 +256,9 @@ def _variances(B: Float, mu: Float, blocks: Blocks, q: int) -> tuple[Float, floa
 def _assignments(B: Float, blocks: Blocks) -> tuple[Index | None, float]:
     """All distinct assignments of labels to units (N, G), and the log of the smallest p-value.
 
-    B (G, S) are the directions before they are centred within strata; units with equal rows have
-    equal labels. The assignments are None if N is above `MOST_ASSIGNMENTS`.
+    Units are the blocks or samples that permutations exchange. B (G, S) are their label directions
+    before they are centred within strata; units with equal rows have equal labels. The assignments
+    are None if N is above `MOST_ASSIGNMENTS`.
     """
     kinds = np.unique(B.round(9), axis=0, return_inverse=True)[1].ravel()
     ends = np.append(blocks.starts[1:], blocks.n_units)
@@ -313,7 +319,8 @@ def _means_of(
 ) -> Iterator[tuple[WidthFamily, Float]]:
     """Yield the unit means of each feature, and the kernel family that tests it.
 
-    Features are X (c, m); unit means are M (R, G).
+    Units are the blocks or samples that permutations exchange. Features are X (c, m); means of R
+    functions over G units are (R, G).
     """
     order, starts, n_present = sorted_levels(X, missing)
     m = X.shape[1]
@@ -336,7 +343,10 @@ def _means_of(
 
 
 def _of_family(state: BlockState, family: WidthFamily, M: Float) -> FeatureScores:
-    """Scores of c features with the kernels of one family, from their unit means M (c, R, G)."""
+    """Scores of c features with the kernels of one family, from their unit means M (c, R, G).
+
+    These are means of R functions over G units (blocks or samples that permutations exchange).
+    """
     units = state.units
     V = np.square(M) @ state.h  # (c, R, S)
     roots = np.sqrt(np.where(V > 0, V, np.inf))
@@ -365,7 +375,10 @@ def _hsic(family: WidthFamily, z: Float, mu: Float) -> Float:
 
 
 def _moments(state: BlockState, family: WidthFamily, M: Float) -> WidthMoments:
-    """Moments of HSIC over the permutations that blocks allow, from unit means M (c, R, G)."""
+    """Moments of HSIC over the permutations that blocks allow, from unit means M (c, R, G).
+
+    These are means of R functions over G units (blocks or samples that permutations exchange).
+    """
     units, G = state.units, M.shape[2]
     h = state.h @ units.labels.mu[0] / units.labels.mu[0].sum()
     roots = np.sqrt(h)
@@ -409,8 +422,9 @@ def _permuted(
 ) -> float:
     """Log p-value of one feature with unit means M (R, G), from all or random permutations.
 
-    The result is the fraction of permutations with a combined p-value of at most the observed
-    value. `roots` (R, S) are the standard deviations of products.
+    These are means of R functions over G units (blocks or samples that permutations exchange). The
+    result is the fraction of permutations with a combined p-value of at most the observed value.
+    `roots` (R, S) are the standard deviations of products.
     """
     B = state.drawn if state.assigned is None else state.assigned
     assert B is not None, "there are few units"
@@ -463,7 +477,10 @@ class BlockIndependence(AbstractCriterion):
         return True
 
     def read(self, y: Array, covariates: Array | None = None) -> LabelMatrix:
-        """Read the labels of the samples as labels of the G units."""
+        """Read the labels of the samples as labels of the G units.
+
+        Units are the blocks or samples that permutations exchange.
+        """
         if self.label_kernel == "precomputed":
             raise InputError(
                 f"{self.blocks.options} needs one label per sample, not "
@@ -474,7 +491,7 @@ class BlockIndependence(AbstractCriterion):
         return label_matrix(labels, self.label_kernel, self._of_units(covariates)).centred
 
     def _of_units(self, covariates: Array | None) -> Float | None:
-        """Means of covariates (m, q) over units, (G, q)."""
+        """Means of covariates (m, q) over units (blocks or samples that are exchanged), (G, q)."""
         if covariates is None:
             return None
         C = np.asarray(covariates, dtype=np.float64)
@@ -482,7 +499,10 @@ class BlockIndependence(AbstractCriterion):
         return self.blocks.means(np.ascontiguousarray(C.T)).T
 
     def prepare(self, labels: LabelMatrix, covariates: Array | None = None) -> BlockState:
-        """Prepare the state from labels of units, and covariates (m, q) of the samples."""
+        """Prepare the state from labels of units, and covariates (m, q) of the samples.
+
+        Units are the blocks or samples that permutations exchange.
+        """
         C = self._of_units(covariates)
         Q = covariate_basis(C, self.blocks.n_units)
         directions = LabelDirections.of(labels, Q, by_ranks=self.label_kernel in ("auto", MIXED))

@@ -46,10 +46,11 @@ SELDOM = 1 / 64
 
 @dataclass(frozen=True, eq=False)
 class LevelForms:
-    """Matrices A of the HSIC of c features with q levels each, see the module docstring.
+    """Matrices A with ``HSIC = <C, A>`` for c features with q distinct values (levels) each.
 
-    They are determined by `counts` and `delta` (c, q), and `kappa` (c, q, q). Each A is a matrix
-    over the samples with a value, which `counts` includes.
+    C is the label matrix; the module docstring has the equations. The matrices are determined by
+    `counts` and `delta` (c, q), and `kappa` (c, q, q). Each A is a matrix over the samples with a
+    value, which `counts` includes.
     """
 
     counts: Float
@@ -58,9 +59,10 @@ class LevelForms:
 
     @classmethod
     def of(cls, K: Float, counts: Float, statistic: str) -> LevelForms:
-        """Compute the matrices A from the kernels K (c, q, q) between levels.
+        """Compute the matrices A, with ``HSIC = <C, A>``, from kernels K (c, q, q) between levels.
 
-        `statistic` is "biased" or "unbiased", see `dhsic.hsic.estimated`.
+        C is the label matrix; levels are the distinct values of a feature. `statistic` is "biased"
+        or "unbiased", see `dhsic.hsic.estimated`.
         """
         n = counts.sum(axis=1)[:, None]
         own = np.einsum("cll->cl", K)
@@ -78,12 +80,12 @@ class LevelForms:
 
     @property
     def diagonal(self) -> Float:
-        """Diagonal of A for the samples of each level, (c, q)."""
+        """Diagonal of the matrix A of each feature, for the samples of each level, (c, q)."""
         return np.asarray(np.einsum("cll->cl", self.kappa) + self.delta)
 
     @property
     def norms(self) -> Float:
-        """Norms ``||A||``, (c,)."""
+        """Frobenius norms of the matrices A, one per feature, (c,)."""
         n, off = self.counts, self._off_diagonal(self.kappa**2)
         return np.asarray(np.sqrt(np.vecdot(n, off + self.diagonal**2)))
 
@@ -92,16 +94,17 @@ class LevelForms:
         return np.asarray(_times(powers, self.counts) - np.einsum("cll->cl", powers))
 
     def inner(self, U: Float, w: Float, of_diagonal: Float) -> Float:
-        """Inner products ``<C, A>`` with the label matrix ``C = B diag(w) B'``, (c,).
+        """Compute HSIC, ``<C, A>``, from sums over the distinct values (levels) of features, (c,).
 
-        U (c, q, r) are the sums of B over levels, and `of_diagonal` (c, q) the sums of the diagonal
-        of C over levels.
+        C is the label matrix ``B diag(w) B'``, and A the matrix of each feature. U (c, q, r) are
+        the sums of B over levels, and `of_diagonal` (c, q) the sums of the diagonal of C over
+        levels.
         """
         inner = np.einsum("ckl,ckl->c", self.kappa, _products(U * w, U.transpose(0, 2, 1)))
         return np.asarray(inner + np.vecdot(self.delta, of_diagonal))
 
     def centred(self) -> tuple[LevelForms, Float]:
-        """Centre the matrix A, and subtract a multiple of H so that its trace is 0.
+        """Centre the matrix A of each feature, and subtract a multiple of H so that its trace is 0.
 
         H is ``I - 1 1' / m``. Returns ``H A H`` minus this multiple of H, and the trace of ``H A
         H``.
@@ -116,7 +119,10 @@ class LevelForms:
         return LevelForms(n, kappa, self.delta - less[:, None]), trace
 
     def sums(self) -> tuple[Float, Float]:
-        """Sums over A of order 2 and 3 (see `dhsic.criteria.null.sums_over`): (c, 2) and (c, 5)."""
+        """Sums of products of 2 and 3 entries of the matrix A of each feature: (c, 2) and (c, 5).
+
+        `dhsic.criteria.null.sums_over` defines them.
+        """
         n, kappa, a = self.counts, self.kappa, self.diagonal
         square = kappa * kappa
         squares = self._off_diagonal(square) + a * a
@@ -131,11 +137,12 @@ class LevelForms:
         return np.stack(second, axis=1), np.stack([*third, quadratic, trace], axis=1)
 
     def projected_traces(self, T: Float, S: Float) -> tuple[Float, Float, Float]:
-        """Traces of ``R A R``, its square and its cube, (c,) each; for R see the module docstring.
+        """Traces of ``R A R``, its square and its cube, (c,) each.
 
-        The traces are computed by expanding ``(A - Q Q' A)^k``. T (c, q, p) are the sums of the
-        rows Q_i of the covariate basis over each level, and S (c, q, p, p) the sums of ``Q_i
-        Q_i'``.
+        A is the matrix of each feature with ``HSIC = <C, A>``; ``R = I - Q Q'`` removes the
+        covariates. The traces are computed by expanding ``(A - Q Q' A)^k``. T (c, q, p) are the
+        sums of the rows Q_i of the covariate basis over each level, and S (c, q, p, p) the sums of
+        ``Q_i Q_i'``.
         """
         n, delta, X = self.counts[..., None], self.delta[..., None], np.zeros_like(T)
         own, power, between = np.einsum("cll->cl", self.kappa), np.ones_like(T[..., :1]), []
@@ -166,7 +173,8 @@ class LevelForms:
     def moments(self, null: NullOf, T: Float | None, S: Float | None) -> Moments:
         """Moments of HSIC, ``<P C P', R A R>``, over all permutations P of the labels, (c,) each.
 
-        T and S are as in `projected_traces`. They are None without covariates.
+        C is the label matrix, A the matrix of each feature, and R removes the covariates. T and S
+        are as in `projected_traces`. They are None without covariates.
         """
         centred, trace = self.centred()
         second, third = centred.sums()
@@ -188,12 +196,12 @@ def _cube(x: Float) -> Float:
 
 
 def _times(K: Float, n: Float) -> Float:
-    """Products ``K n`` for each feature, (c, q)."""
+    """Multiply the matrices K (c, q, q) by the vectors n (c, q), feature by feature: (c, q)."""
     return np.asarray(np.einsum("ckl,cl->ck", K, n))
 
 
 def _products(A: Float, B: Float) -> Float:
-    """Products ``A B`` for each feature, (c, k, r).
+    """Multiply the matrices A by the matrices B, feature by feature: (c, k, r).
 
     BLAS is not used, because it locks for every small product: two threads took three times as
     long.
@@ -219,7 +227,7 @@ def sums_over_codes(raw: Array, code: int | None, Y: Float) -> Float:
 
 
 def _sums_over_codes(raw: Array, code: int | None, Y: Array) -> Float:
-    """Compute `sums_over_codes` in the precision of Y."""
+    """Compute `sums_over_codes` in the precision of the summed columns Y."""
     out = np.zeros((4, len(raw), Y.shape[1]))
     zero, one, two, missing = out
     _add_products(raw, Y, one, two)  # sums of g and g^2: g^2 - g is 2 if g is 2 or -1, else 0

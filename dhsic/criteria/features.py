@@ -92,9 +92,9 @@ class Features:
 
     @cached_property
     def missing_sums(self) -> tuple[Float, Float] | None:
-        """Sums of the directions over the samples without a value, (c, k), and their number, (c,).
+        """Sums of the label directions over samples without a value, (c, k), and their number.
 
-        Both are per feature. The result is None if no value is missing.
+        Both are per feature; the number is (c,). The result is None if no value is missing.
         """
         if self.missing is None:
             return self.coded_missing
@@ -102,12 +102,12 @@ class Features:
 
     @cached_property
     def along(self) -> Float:
-        """Products of the features with the directions, (c, k)."""
+        """Products of the features with the k label directions, (c, k)."""
         return self.directions.times(self.X)
 
     @cached_property
     def squares_along(self) -> Float:
-        """Products of the squared values with the directions, (c, k)."""
+        """Products of the squared values of the features with the k label directions, (c, k)."""
         return self.directions.times(self.squares)
 
     @cached_property

@@ -218,7 +218,10 @@ class Permuted:
         return U, of_diagonal, of_covariates[..., :p] * np.sqrt(larger), S * larger[..., None]
 
     def of_samples(self, rows: Index) -> Permuted:
-        """Restrict the state to the samples `rows` (n,), and regress out covariates again."""
+        """Restrict the state of the test to the samples `rows` (n,).
+
+        Covariates are regressed out again.
+        """
         Q = covariate_basis(None if self.Q is None else self.Q[rows], rows.size)
         return replace(self, C=self.C.of_samples(rows).projected(Q), Q=Q)
 

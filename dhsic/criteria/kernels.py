@@ -71,12 +71,15 @@ class ScaledLabels:
 
 
 def _of_two(labels: LabelMatrix) -> ScaledLabels:
-    """Prepare the labels of `MMD`: L in low rank, with divisor 1."""
+    """Prepare the labels of `MMD`: their low-rank kernel matrix, with divisor 1."""
     return ScaledLabels.of(labels.factor(), 1.0)
 
 
 def _of_norm_one(labels: LabelMatrix) -> ScaledLabels:
-    """Prepare the labels of `TargetAlignment`: L in low rank, with its norm as divisor."""
+    """Prepare the labels of `TargetAlignment`: their low-rank kernel matrix and its norm.
+
+    The norm is the divisor of kernel sums.
+    """
     L = labels.factor()
     G = (L.F.T @ L.F) * L.weights  # |L|^2 = tr (F'F w)^2
     return ScaledLabels.of(L, float(np.sqrt(np.vdot(G, G.T))))
@@ -114,7 +117,10 @@ def _on_numbers(target: RealTargets) -> RealTargets:
 
 
 def _centred_window(labels: LabelMatrix) -> ScaledLabels:
-    """Prepare the labels of `QMI`: ``H nu H`` in low rank, with divisor m^2."""
+    """Prepare the labels of `QMI`: their centred low-rank kernel matrix ``H nu H``.
+
+    The divisor of kernel sums is m^2, for m samples.
+    """
     L = labels.factor()
     target, height = labels.parts[0], 1.0
     if isinstance(target, RealTargets) and target.sigma is not None:

@@ -106,7 +106,7 @@ class LabelDirections:
 
     @property
     def matrices(self) -> tuple[LowRankSymmetric, ...]:
-        """The K label matrices."""
+        """The K label matrices ``B diag(mu_k) B'``, each (m, m) in low rank."""
         return tuple(LowRankSymmetric.of(self.B, row) for row in self.mu)
 
 
@@ -159,9 +159,11 @@ def weighted_directions(labels: LabelMatrix, p: Float, Q: Float) -> LabelDirecti
 
 
 def _of_part(part: LabelPart, Q: Float, *, by_ranks: bool) -> tuple[Float, Float, Float] | None:
-    """Directions (m, S), weights (K, S) and shares (K,) of one part of the labels.
+    """Compute fields of `LabelDirections` for some of the targets (`part`).
 
-    They are attributes of `LabelDirections`. Returns None if the part has too many directions.
+    The fields are directions (m, S), weights (K, S) of the directions in K label matrices, and
+    shares (K,), the weights of these matrices in the combined p-value. Returns None if there are
+    too many directions.
     """
     if isinstance(part, CensoredTarget):
         return _of_scores(part, Q)
@@ -186,7 +188,11 @@ def _n_functions(values: Float) -> int:
 
 
 def _of_ranks(values: Float, Q: Float) -> tuple[Float, Float, Float]:
-    """Directions (m, S), weights (K, S) and shares (K,) from the ranks of real targets (m, t)."""
+    """Compute fields of `LabelDirections` from the ranks of real targets (m, t).
+
+    The fields are directions (m, S), weights (K, S) of the directions in K label matrices, and
+    shares (K,), the weights of these matrices in the combined p-value.
+    """
     t, n = values.shape[1], _n_functions(values)
     widths: tuple[float, ...]
     shares: tuple[float, ...]
@@ -218,7 +224,11 @@ def _of_ranks(values: Float, Q: Float) -> tuple[Float, Float, Float]:
 
 
 def _of_scores(part: CensoredTarget, Q: Float) -> tuple[Float, Float, Float]:
-    """Directions (m, S), weights (K, S) and shares (K,) of log-rank scores of censored times."""
+    """Compute fields of `LabelDirections` from log-rank scores of censored times.
+
+    The fields are directions (m, S), weights (K, S) of the directions in K label matrices, and
+    shares (K,), the weights of these matrices in the combined p-value.
+    """
     B, numbers = part.unit_directions(Q)
     if len(numbers) < 2:
         return B, np.ones((1, len(numbers))), np.ones(1)
@@ -227,9 +237,10 @@ def _of_scores(part: CensoredTarget, Q: Float) -> tuple[Float, Float, Float]:
 
 
 def _of_both(part: MixedTarget, Q: Float) -> tuple[Float, Float, Float]:
-    """Directions, weights and shares for integers that may be numbers or classes.
+    """Compute fields of `LabelDirections` for integers that may be numbers or classes.
 
-    Label matrices of functions of ranks come first, then the one for classes.
+    The fields are directions, their weights, and shares (weights of label matrices in the combined
+    p-value). Label matrices of functions of ranks come first, then the one for classes.
     """
     names, codes = np.unique(part.classes.codes, return_inverse=True)
     F = np.asarray(codes[:, None] == np.arange(len(names)), dtype=np.float64)
@@ -251,7 +262,11 @@ def _with_classes(
 
 
 def _of_kernel(L: LowRankSymmetric, Q: Float) -> tuple[Float, Float, Float]:
-    """Directions, weights and shares from the eigenvectors of a low-rank label matrix."""
+    """Compute fields of `LabelDirections` from eigenvectors of a low-rank label matrix L.
+
+    The fields are directions, their weights, and shares (weights of label matrices in the combined
+    p-value).
+    """
     F = L.F - Q @ (Q.T @ L.F)
     values, vectors = np.linalg.eigh((F * np.sqrt(L.weights)).T @ (F * np.sqrt(L.weights)))
     before = float(np.abs(L.weights @ np.square(L.F).sum(axis=0)))

@@ -52,7 +52,10 @@ class Correction:
 
     @staticmethod
     def of(C: Symmetric) -> Correction | None:
-        """Create the table for label matrix C; None if C is indefinite or too large."""
+        """Create the table for a label matrix C; None if C is indefinite or too large.
+
+        The table corrects log p-values of Pearson's type III distribution.
+        """
         if isinstance(C, LowRankSymmetric):
             mu = np.linalg.eigvals((C.F.T @ C.F) * C.weights).real
         elif C.n_samples <= MOST_DECOMPOSED:

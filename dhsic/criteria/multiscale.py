@@ -162,7 +162,7 @@ class Multiscale:
 
     @staticmethod
     def of(labels: LabelDirections, Q: Float) -> Multiscale:
-        """Create the state from the directions of labels."""
+        """Create the state of the test from the directions of the labels."""
         m = len(labels.B)
         R, nu = len(rank_basis(m, N_FUNCTIONS)), m - Q.shape[1]
         return Multiscale(
@@ -254,15 +254,15 @@ class Multiscale:
     def directions(self) -> Float:
         """Label columns that are summed over the levels of a feature, (m, S + K + p).
 
-        They are the directions B and the diagonals of the label matrices. If there are covariates,
-        their basis Q is included.
+        They are the S directions of the labels and the diagonals of the K label matrices. If there
+        are covariates, their basis Q (m, p) is included.
         """
         Q = self.Q[:, : self.Q.shape[1] if self.has_covariates else 0]
         return np.concatenate([self.labels.B, self.diagonals, Q], axis=1)
 
     @cached_property
     def basis(self) -> Float:
-        """Values of the R rank functions at all ranks, (R, m)."""
+        """Values of the R orthogonal functions of ranks at all ranks, (R, m)."""
         return rank_basis(self.n_samples, N_FUNCTIONS)
 
     @cached_property
@@ -285,7 +285,7 @@ class Multiscale:
 
     @cached_property
     def _cumulated(self) -> Float:
-        """Cumulative sums of the rank functions over ranks, (R, m + 1)."""
+        """Cumulative sums of the R orthogonal functions of ranks over the ranks, (R, m + 1)."""
         zeros = np.zeros((len(self.basis), 1))
         return np.concatenate([zeros, np.cumsum(self.basis, axis=1)], axis=1)
 

@@ -53,9 +53,10 @@ def values_permuted(
 ) -> Float:
     """Compute HSIC of permuted labels, ``<P C P', A>``, for n random permutations P.
 
-    The result is (len(forms), n). C is ``R L R``. `forms` are several matrices A, which are
-    projected to ``R A R``; all of them use the same permutations. Permutations are drawn one by
-    one, so they do not depend on how many are processed together.
+    The result is (len(forms), n). C is the label matrix after projection by R, which removes the
+    mean and covariates. `forms` are several matrices A, which are projected to ``R A R``; all of
+    them use the same permutations. Permutations are drawn one by one, so they do not depend on how
+    many are processed together.
     """
     rng = np.random.default_rng(seed)
     m, at_once = len(C.diagonal), max(1, BLOCK_BYTES // max(1, C.bytes_permuted))
@@ -67,7 +68,11 @@ def values_permuted(
 
 
 def rounding_of(C: Symmetric, A: Symmetric) -> float:
-    """Bound on the rounding error of ``<C, R A R>``, from C and the unprojected matrix A."""
+    """Bound on the rounding error of HSIC, ``<C, R A R>``.
+
+    C is the label matrix, and A the unprojected matrix of a feature; R removes the mean and
+    covariates.
+    """
     return float(ROUNDING * C.norm * A.norm)
 
 
@@ -107,7 +112,7 @@ class NullOf:
 
     @staticmethod
     def of(C: Symmetric) -> NullOf:
-        """Compute the quantities of a matrix C; its rows must sum to 0."""
+        """Compute the quantities of a label matrix C; its rows must sum to 0."""
         m = len(C.diagonal)
         if m < FEWEST:
             raise InputError(
@@ -120,10 +125,11 @@ class NullOf:
         return NullOf(m, size, trace, *times)
 
     def moments(self, trace: Any, second: Float, third: Float, size: float = 1.0) -> Moments:
-        """Moments of HSIC from the trace of A, and sums over A.
+        """Moments of HSIC, ``<C, A>``, from the trace of A, and sums over A.
 
-        The sums `second` (..., 2) and `third` (..., 5) are computed by `sums_over` for ``A / size``
-        after its trace is removed. With this scale their cubes do not overflow.
+        C is the label matrix, and A the matrix of a feature. The sums `second` (..., 2) and `third`
+        (..., 5) are computed by `sums_over` for ``A / size`` after its trace is removed. With this
+        scale their cubes do not overflow.
         """
         size *= self.size
         variance = np.maximum(second @ self.second, 0.0)
@@ -152,8 +158,8 @@ def moments_permuted(C: Symmetric, A: Symmetric) -> Moments:
 def _without_trace(A: Symmetric) -> tuple[Symmetric, float, float]:
     """Normalise A to ``A / ||A||`` minus a multiple of H, so that its trace is 0.
 
-    Returns this matrix, the trace of ``A / ||A||``, and ``||A||``. With this scale, cubes are
-    finite.
+    H is the centring matrix ``I - 1 1' / m``. Returns this matrix, the trace of ``A / ||A||``, and
+    ``||A||``. With this scale, cubes are finite.
     """
     size = A.norm or 1.0
     diagonal = A.diagonal / size
@@ -162,7 +168,7 @@ def _without_trace(A: Symmetric) -> tuple[Symmetric, float, float]:
 
 
 def sums_over(A: Symmetric, order: int) -> Float:
-    """Sums over samples of products of 2 or 3 entries of A, (2,) or (5,).
+    """Sums over samples of products of 2 or 3 entries of a matrix A (m, m): (2,) or (5,).
 
     The number of entries is `order`. Sums are in the order of `PATTERNS`.
     """
@@ -176,7 +182,8 @@ def sums_over(A: Symmetric, order: int) -> Float:
 def coefficients(order: int, m: int) -> Float:
     """Matrix N of the quadratic form ``E <P C P', A>^q = sums_over(C)' N sums_over(A)``.
 
-    q is `order`, and N is (2, 2) or (5, 5). N is computed exactly, and converted to float64 at the
+    The mean E is over all permutations P; C is the label matrix, and A the matrix of a feature. q
+    is `order`, and N is (2, 2) or (5, 5). N is computed exactly, and converted to float64 at the
     end.
     """
     terms = [N * Fraction(1, perm(m, k)) for k, N in _products(order).items() if k <= m]

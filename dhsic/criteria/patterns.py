@@ -112,7 +112,10 @@ def _of_width(psi: Float, counts: Float, gram: Float, row: Float) -> tuple[Float
 
 
 def _traces(gram: Float, row: Float, m: Float) -> tuple[Float, Float, Float]:
-    """Trace of A, and traces of its square and cube after its trace is removed, (c,) each."""
+    """Trace of A, and traces of its square and cube after its trace is removed, (c,) each.
+
+    A is the matrix of each feature, for which HSIC is ``<C, A>`` with the label matrix C.
+    """
     used = row > 1e-9
     root = np.sqrt(row[used])
     M = gram[:, used][:, :, used] * root[:, None] * root

@@ -38,7 +38,10 @@ class PresentWeights:
 
     @staticmethod
     def of(F: Float) -> PresentWeights:
-        """Create the sample weights for the label directions F, (m, r): one row per sample."""
+        """Create the sample weights for the label directions F, (m, r): one row per sample.
+
+        ``F diag(w) F'`` is the label matrix.
+        """
         return PresentWeights(len(F), ClassCounts.of(F), F.mean(axis=0))
 
     def of_levels(self, U: Float, counts: Float) -> tuple[Float, Float]:
@@ -66,7 +69,10 @@ class PresentWeights:
         return U, counts
 
     def of_samples(self, F: Float, present: Mask) -> tuple[Float, Float]:
-        """Weighted rows of F, (n, r), and weights, (n,), of the n samples in the mask `present`."""
+        """Weighted rows of F, (n, r), and weights, (n,), of the n samples in the mask `present`.
+
+        The rows are those of the label directions F (m, r).
+        """
         F = F[present]
         if self.classes is None:
             weights = np.full(len(F), self.n_samples / len(F))

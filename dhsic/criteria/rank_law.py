@@ -61,7 +61,10 @@ def _merged(terms: Float) -> Float:
 
 @dataclass(frozen=True, slots=True)
 class RatioMoments:
-    """Mean, variance and third central moment of ``T = Q / V`` (see `dhsic.criteria.rank_law`)."""
+    """Mean, variance and third central moment of the statistic ``T = Q / V``.
+
+    Q is a mixture of chi-squares, and V a mean of squares (see `dhsic.criteria.rank_law`).
+    """
 
     mean: float
     variance: float
@@ -69,7 +72,11 @@ class RatioMoments:
 
     @staticmethod
     def of(terms: Float, nu: float) -> RatioMoments:
-        """Compute the moments; Q is a mixture of `terms`, and V has nu degrees of freedom."""
+        """Compute the moments of ``Q / V``.
+
+        Q is a mixture of chi-squares with the weights `terms`, and V a mean of nu squares of normal
+        variables, including those in Q.
+        """
         one, two, three = (float((terms**power).sum()) for power in (1, 2, 3))
         second = (one**2 + 2.0 * two) / (1.0 + 2.0 / nu)
         third = one**3 + 6.0 * one * two + 8.0 * three
@@ -326,7 +333,7 @@ def _ratios_of_orthonormal(
     shares: tuple[tuple[float, ...], ...],
     nu: int,
 ) -> Float:
-    """Compute the ratios of `Calibration` for orthonormal directions, from weights only."""
+    """Compute the ratios of `Calibration` for orthonormal label directions, from weights only."""
     rows, gram = np.array(weights), np.eye(len(mu[0]))
     each = [LowRankSymmetric.of(gram, np.array(row)) for row in mu]
     laws = [WidthLaw.of(row, C, nu) for C in each for row in rows]

@@ -170,7 +170,8 @@ class OrderedBlock:
     def _moments(self, which: Index, tied: Array, explained: Float | None) -> WidthMoments:
         """Moments of HSIC under independence, over all samples, (n, K, c).
 
-        `explained` are the products of `_explained`; None without covariates.
+        There are n kernel widths, K label matrices and c features. `explained` are the products of
+        `_explained`; None without covariates.
         """
         state = self.state
         if tied.all():
@@ -186,7 +187,8 @@ class OrderedBlock:
     def _table(self, which: Index, tied: Array) -> tuple[Float, Float]:
         """Compute the tables C (c, R, S) of products of rank functions and label directions.
 
-        Also returns the fractions (K, c) of the labels' variance in samples with a value.
+        Also returns the fractions (K, c) of the labels' variance in samples with a value, for K
+        label matrices.
         """
         state, m = self.state, self.state.n_samples
         table, totals = self._products(which, tied, state.labels.B)

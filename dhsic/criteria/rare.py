@@ -74,10 +74,10 @@ class RareLaw:
     def by(
         C: LowRankSymmetric, null: NullOf, numbers: Sequence[int], forms: LevelForms
     ) -> RareLaw | None:
-        """Compute the law for variants whose matrices A are in `forms`.
+        """Compute the law for variants whose matrices A are in `forms`; ``HSIC = <C, A>``.
 
-        `numbers` are the numbers of carriers of the two less frequent codes. Returns None if HSIC
-        does not vary.
+        C is the label matrix. `numbers` are the numbers of carriers of the two less frequent codes.
+        Returns None if HSIC does not vary.
         """
         m = C.n_samples
         moments = forms.moments(null, None, None)

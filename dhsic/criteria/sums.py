@@ -82,7 +82,7 @@ def interpolation(x: Float, radius: float, r: int) -> Float:
 
 @lru_cache(maxsize=256)
 def _weights(r: int) -> Float:
-    """Barycentric weights of the nodes, up to a common factor."""
+    """Barycentric weights of r Chebyshev nodes for interpolation, up to a common factor."""
     signs = np.where(np.arange(r) % 2, -1.0, 1.0)
     signs[[0, -1]] /= 2
     return signs
@@ -130,10 +130,11 @@ def kernel_sums(
 def _by_levels(
     some: Levels, sigma: Float, place: slice, w: Float, present: PresentWeights | None
 ) -> tuple[Float, Float]:
-    """Compute `kernel_sums` of features with few levels, from sums over levels.
+    """Compute `kernel_sums` of features with few distinct values (levels), from sums over levels.
 
-    The sums are ``sum_kl K_kl (U diag(w) U')_kl``, where U are the sums of B over each level, and
-    ``sum_kl K_kl^2 m_k m_l``, where m are the counts.
+    The sums are ``sum_kl K_kl (U diag(w) U')_kl``, where U are the sums of the label directions
+    over each level, and ``sum_kl K_kl^2 m_k m_l``, where m are the counts. K is the kernel between
+    levels.
     """
     K, U, counts = gaussian(some.values.T, sigma), some.along[..., place], some.counts
     if present is not None:
@@ -146,10 +147,10 @@ def _by_levels(
 def _of_feature(
     x: Float, sigma: float, B: Float, w: Float, weights: Float | None, *, squares: bool
 ) -> tuple[float, float]:
-    """Compute ``<L, K>`` and ``|K|^2`` of one feature x (n,).
+    """Compute ``<L, K>`` and ``|K|^2`` of one feature x (n,) with kernel matrix K.
 
-    L is ``B diag(w) B'`` with B (n, g). B already contains the sample weights; `weights` (n,) are
-    used only for ``|K|^2``, which is valid only if `squares`.
+    The label matrix L is ``B diag(w) B'`` with B (n, g). B already contains the sample weights;
+    `weights` (n,) are used only for ``|K|^2``, which is valid only if `squares`.
     """
     radius = float(np.abs(x).max())
     steepness = sigma * radius * radius
@@ -172,7 +173,9 @@ def _by_nodes(
 ) -> tuple[float, float]:
     """Compute ``<L, K>`` and ``|K|^2`` of one feature, from r nodes on ``[-radius, radius]``.
 
-    The sums are ``<K_nodes, U diag(w) U'>`` with ``U = P' B``, and ``tr (K_nodes P' P)^2``.
+    K is the kernel matrix of the feature x, and the label matrix L is ``B diag(w) B'``. P
+    interpolates from the nodes to x. The sums are ``<K_nodes, U diag(w) U'>`` with ``U = P' B``,
+    and ``tr (K_nodes P' P)^2``.
     """
     U, S = np.zeros((r, B.shape[1])), np.zeros((r, r))
     for a in range(0, len(x), ROWS):
@@ -188,7 +191,10 @@ def _by_nodes(
 def _by_definition(
     x: Float, sigma: float, B: Float, w: Float, weights: Float | None
 ) -> tuple[float, float]:
-    """Compute ``<L, K>`` and ``|K|^2`` of one feature from all pairs of samples, tile by tile."""
+    """Compute ``<L, K>`` and ``|K|^2`` of one feature from all pairs of samples, tile by tile.
+
+    K is the kernel matrix of the feature x, and the label matrix L is ``B diag(w) B'``.
+    """
     inner = squares = 0.0
     weighted = B * w
     for a in range(0, len(x), SIDE):

@@ -220,7 +220,7 @@ def _residuals(F: Float, Q: Float) -> Float:
 
 
 def feature_functions(x: Float, state: WeightedSamples) -> tuple[Float, Index]:
-    """Functions of a feature, multiplied by ``sqrt(p)``: (R, m).
+    """Functions of a feature, multiplied by the square roots of the sample weights p: (R, m).
 
     Also returns the first sample of each level. For features with two or three levels, the
     functions are the value and, orthogonal to it, the squared value. For other features, they are

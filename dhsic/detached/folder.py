@@ -150,7 +150,10 @@ class Folder:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """Progress after the last finished round, see `Driver.note`; empty before the first."""
+        """Return the record of progress after the last finished round; empty before the first.
+
+        `Driver.note` writes it.
+        """
         return self._read(PROGRESS)
 
     def note(self, progress: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from dhsic.namespace import cast, host, take, zeros
 
 
 class AbstractEngine(ABC):
-    """Method to compute the gains of features from a scoring problem.
+    """Method to compute the gain of every feature: the change of HSIC if it is removed or added.
 
     Engines are immutable.
     """
@@ -31,37 +31,41 @@ class AbstractEngine(ABC):
 
     @property
     def is_final(self) -> bool:
-        """Whether the gains of this engine are final, so that no refinement is needed."""
+        """Whether the gains (changes of HSIC) of this engine are final and need no refinement."""
         return True
 
     @abstractmethod
     def prepare(self, question: Any) -> Any:
-        """Prepare the state for a round, which is sent to the workers."""
+        """Prepare the matrices of a round, which are sent to the workers that score features."""
 
     @abstractmethod
     def score(self, state: Any, X: Array, facts: FeatureStats) -> Float:
-        """Compute the gains of c features, float64 (c,).
+        """Compute the gains of c features, (c,) float64: the change of HSIC without (or with) each.
 
         X (c, m) contains the standardised values, one feature per row. It is an array of the same
-        library and device as the state; facts and gains are NumPy arrays. An engine that estimates
-        the error of each gain returns gains and errors, (c, 2).
+        library and device as the state; `facts` (statistics of the features) and gains are NumPy
+        arrays. An engine that estimates the error of each gain returns gains and errors, (c, 2).
         """
 
     def error(self, question: Any, facts: FeatureStats, gains: Float) -> Float:
-        """Bound on the error of the gains from `score`, (c,); `gains` may be estimates.
+        """Bound on the errors of the gains from `score`, (c,); `gains` may be estimates.
 
-        It is 0 for engines that do not truncate a series, because the tolerance for ties covers
-        rounding errors.
+        The gain of a feature is the change of HSIC without (or with) it. The bound is 0 for engines
+        that do not truncate a series, because the tolerance for ties covers rounding errors.
         """
         return np.zeros_like(gains)
 
     def products(self, question: Any, facts: FeatureStats) -> int:
-        """Number of columns to multiply by a matrix ``A = W o base`` to score these features."""
+        """Number of columns to multiply by an (m, m) matrix to score these features.
+
+        The matrix is the elementwise product of the label weights W and a term of the kernel's
+        series expansion. `facts` are statistics of the features.
+        """
         return 0
 
 
 class AbstractSplitEngine(AbstractEngine):
-    """Engine that scores each feature in one of several ways, and merges the gains."""
+    """Engine that scores each feature in one of several ways, and merges the results."""
 
     @abstractmethod
     def ways(self, known: Any, facts: FeatureStats) -> Iterator[tuple[Any, Mask]]:
@@ -73,17 +77,17 @@ class AbstractSplitEngine(AbstractEngine):
 
     @abstractmethod
     def one_way(self, way: Any, state: RoundState, X: Array, facts: FeatureStats) -> Float:
-        """Gains of features that are all scored in the same way.
+        """Compute the gains of features that are all scored in the same way; see `score`.
 
-        See `score`.
+        The gain of a feature is the change of HSIC without (or with) it.
         """
 
     @abstractmethod
     def columns(self, way: Any, known: Any, facts: FeatureStats) -> int:
-        """Number of columns to multiply by A (see `products`) to score features in one way.
+        """Number of columns to multiply by a matrix (see `products`) to score features in one way.
 
-        `way` is one of `ways`, `known` is the scoring problem or its state, and `facts` are about
-        these features.
+        `way` is one of `ways`, `known` is the scoring problem or its state, and `facts` are
+        statistics of these features.
         """
 
     @final
@@ -109,7 +113,10 @@ class AbstractSplitEngine(AbstractEngine):
 
 
 def one_by_one(X: Array, gain: Callable[[Float], Float]) -> Float:
-    """Gains of the features X (c, m), computed one by one in float64; `gain` takes x (m,)."""
+    """Compute the gains of the features X (c, m), one by one in float64; `gain` takes x (m,).
+
+    The gain of a feature is the change of HSIC without (or with) it.
+    """
     gains = zeros(X.shape[0], like=X)
     for j in range(X.shape[0]):
         gains[j] = gain(cast(X[j, :], np.float64))

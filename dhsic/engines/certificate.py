@@ -43,7 +43,7 @@ AT_A_TIME = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Estimated error of the gains of a round.
+    """Estimated error of the gains of a round; a gain is the change of HSIC without a feature.
 
     `relative_error` is the root mean square error of gains divided by their standard deviation.
     `expected_swap_rate` is the expected fraction of removed features that exact gains would keep.
@@ -58,7 +58,11 @@ class Certificate:
     wrong: Float = field(compare=False)
 
     def at_threshold(self, gains: Float, n: int, sizes: Float) -> Certificate:
-        """Create the certificate of the gains (c,) of all features; n features are removed."""
+        """Create the certificate of the gains (c,) of all features; n features are removed.
+
+        The gain of a feature is the change of HSIC if it is removed. `sizes` (c,) are mean squares
+        of the features.
+        """
         return certified(self.relative_error, gains, n, self.deviation, sizes)
 
 
@@ -77,7 +81,8 @@ def certified(
 ) -> Certificate:
     """Create the certificate of gains (c,), if the n features with the largest gains are removed.
 
-    Sizes (c,) are mean squares of the features. Gains in the mask `sure` have no error.
+    The gain of a feature is the change of HSIC if it is removed. `sizes` (c,) are mean squares of
+    the features. Gains in the mask `sure` have no error.
     """
     deviations = deviation * sizes if sure is None else np.where(sure, 0.0, deviation * sizes)
     swaps = min(expected_swaps(gains, n, deviations, sure), 1.0)
@@ -85,9 +90,10 @@ def certified(
 
 
 def joining_row_errors(question: LowRankScoringProblem, check: Landmarks, X: Float) -> Float:
-    """Contributions ``t_ij`` of n exact rows to the errors of joining features X (c, m): (n, c).
+    """Contributions of n exact rows to the errors of scores of features to be added, (n, c).
 
-    `check` are the n landmarks with exact rows of K. The kernel must be a product over features.
+    They are t_ij in the docstring of the module. The features are X (c, m). `check` are the n
+    landmarks with exact rows of the kernel matrix. The kernel must be a product over features.
     """
     rows, factor, sigma = check.samples, question.factor(0), question.sigma
     every = np.arange(rows.size)
@@ -108,10 +114,10 @@ def certify(
 ) -> Certificate:
     """Estimate the certificate of a round from the errors of c sampled features.
 
-    n of these features would be removed. t (r, c) are the contributions ``t_ij`` of r rows to the
-    errors. Gains (c,) are the approximate gains, and sizes (c,) the mean squares of the features. m
-    is the number of samples. `rounded` is the rounding error of gains, relative to their standard
-    deviation.
+    n of these features would be removed. t (r, c) are the contributions ``t_ij`` of r rows of the
+    kernel matrix to the errors. Gains (c,) are the approximate changes of HSIC without each
+    feature, and sizes (c,) the mean squares of the features. m is the number of samples. `rounded`
+    is the rounding error of gains, relative to their standard deviation.
     """
     if not (np.isfinite(t).all() and np.isfinite(gains).all()):
         return UNKNOWN
@@ -181,7 +187,10 @@ def wrong(gains: Float, n: float, deviations: Float) -> Float:
 
 
 def _crossing(gains: Float, threshold: float, deviations: Float) -> tuple[Index, Float]:
-    """Positions of gains near the threshold, and their probabilities to cross it by an error."""
+    """Find the gains near the removal threshold, and their probabilities to cross it by an error.
+
+    Gains are changes of HSIC if a feature is removed. Returns positions and probabilities.
+    """
     crossings = []
     for batch in slices(len(gains), AT_A_TIME):
         away, deviation = np.abs(gains[batch] - threshold), deviations[batch]
@@ -192,7 +201,7 @@ def _crossing(gains: Float, threshold: float, deviations: Float) -> tuple[Index,
 
 
 def standing(gains: Float, parts: int = BINS) -> Array:
-    """Bin of each surviving feature by its gain, (c,) uint8.
+    """Bin of each surviving feature by its gain (change of HSIC without it), (c,) uint8.
 
     There are `parts` bins of equal size, except for ties. Bin 0 has the largest gains, so its
     features are removed next.
@@ -201,7 +210,10 @@ def standing(gains: Float, parts: int = BINS) -> Array:
 
 
 def _edges(gains: Float, parts: int) -> Float:
-    """Edges between bins of the negated gains, (parts - 1,); empty if there are no gains."""
+    """Edges between `parts` bins of the negated gains, (parts - 1,); empty if there are no gains.
+
+    Gains are changes of HSIC if a feature is removed.
+    """
     if not len(gains):
         return np.empty(0)
     places, ordered = np.arange(1, parts) * len(gains) // parts, -gains
@@ -210,17 +222,22 @@ def _edges(gains: Float, parts: int) -> Float:
 
 
 def next_to_threshold(gains: Float, n: int, widths: Float) -> Mask:
-    """Mask of the gains that are closer to the removal threshold than their `widths`.
+    """Mask of the features whose gains are closer to the removal threshold than their `widths`.
 
-    The threshold is the midpoint between the n-th and the next largest gain. If the mask would
-    contain most of the gains, it contains all of them.
+    The gain of a feature is the change of HSIC if it is removed. The threshold is the midpoint
+    between the n-th and the next largest gain. If the mask would contain most of the features, it
+    contains all of them.
     """
     near = np.abs(gains - _threshold(gains, n)) <= widths
     return np.ones_like(near) if 2 * near.sum() > len(near) else near
 
 
 def nearest_to_threshold(gains: Float, n: int, number: int) -> Mask:
-    """Mask of the `number` gains nearest to the removal threshold (below the n-th largest gain)."""
+    """Mask of the `number` features whose gains are nearest to the removal threshold.
+
+    The gain of a feature is the change of HSIC without it. The threshold is just below the n-th
+    largest gain.
+    """
     away = np.abs(gains - _threshold(gains, n))
     near = np.zeros(len(gains), dtype=bool)
     near[np.argsort(away, kind="stable")[:number]] = True
@@ -228,7 +245,7 @@ def nearest_to_threshold(gains: Float, n: int, number: int) -> Mask:
 
 
 def _threshold(gains: Float, n: float) -> float:
-    """Midpoint between the n-th and the next largest gain."""
+    """Midpoint between the n-th largest gain (change of HSIC without a feature) and the next."""
     if len(gains) == 1:
         return float(gains[0])
     k = int(min(max(round(n), 1), len(gains) - 1))

@@ -32,7 +32,7 @@ DEVIATIONS = 8.0
 
 @dataclass(frozen=True)
 class Dense(AbstractEngine):
-    """Engine that sums the kernel's series expansion up to `order`, with products in `dtype`."""
+    """Engine that sums the kernel's power series up to `order`, with matrix products in `dtype`."""
 
     order: int
     dtype: Any = "float32"
@@ -55,8 +55,9 @@ class Dense(AbstractEngine):
     def error(self, question: ScoringProblem, facts: FeatureStats, gains: Float) -> Float:
         """Bound on the errors of gains, (c,): omitted terms, and 8 deviations of rounding errors.
 
-        If A has few distinct values, their rounding errors do not average out; this part of the
-        error is proportional to the gain.
+        The gain of a feature is the change of HSIC without it. If the matrix ``A = W o base``
+        (label weights times a term of the kernel's series) has few distinct values, their rounding
+        errors do not average out; the error from them is proportional to the gain.
         """
         expansion = question.kernel.expansion(self.order, question.sigma)
         norms = {term.base: question.norm(term.base) for term in expansion.terms}
@@ -68,7 +69,7 @@ class Dense(AbstractEngine):
         return np.nan_to_num(error, nan=np.inf, posinf=np.inf)
 
     def products(self, question: ScoringProblem, facts: FeatureStats) -> int:
-        """Number of columns of the products.
+        """Number of columns that are multiplied by an (m, m) matrix to score the features.
 
         There is one column per feature and order; for radial kernels, one per quadratic form.
         """
@@ -79,7 +80,10 @@ class Dense(AbstractEngine):
 
 
 def by_terms(state: RoundState, expansion: Expansion, X: Array, dtype: Any) -> Float:
-    """Gains of features X (c, m), summed over the terms of an expansion, (c,) float64."""
+    """Compute the gains of features X (c, m) from the terms of a series expansion, (c,) float64.
+
+    The gain of a feature is the change of HSIC without it.
+    """
     X = cast(X, dtype)  # (c, m)
     c = X.shape[0]
     gains, together = zeros(c, like=X), max(1, TOGETHER // max(1, c))
@@ -101,9 +105,10 @@ def by_terms(state: RoundState, expansion: Expansion, X: Array, dtype: Any) -> F
 
 
 def _summed(A: AnyQuadratic, some: list[tuple[float, Array]]) -> Array:
-    """Sums of quadratic forms ``coefficient f' A f``, (c,) float64, by one matrix product.
+    """Sum quadratic forms ``coefficient f' A f`` by one matrix product, (c,) float64.
 
-    `some` are pairs of a coefficient and functions f of the features, (c, m).
+    A (m, m) are label weights times a term of the kernel's series expansion. `some` are pairs of a
+    coefficient and functions f of the features, (c, m).
     """
     coefficients, functions = zip(*some, strict=True)
     xp = namespace_of(functions[0])
@@ -127,7 +132,8 @@ def rounding_of_terms(
 ) -> Float:
     """Bound on the accumulated rounding error of the terms of a series, (c,).
 
-    `norms` are the norms ``||A||_F``, by base.
+    `norms` are the norms ``||A||_F`` of the matrices ``A = W o base``, by the number of the base
+    matrix (term of the kernel's series); W are the label weights.
     """
     error, unit = np.zeros_like(facts.max_abs), rounding_of(m, dtype)
     sizes = expansion.magnitudes(facts.max_abs, facts.fourth_moment)
@@ -149,13 +155,10 @@ def sufficient_orders(
     """Lowest order of the series that is accurate enough for each feature, (c,).
 
     It is above `longest` if no order is accurate enough. The remainder times `n_pairs` must be at
-    most `tolerance` times the typical gain of the feature by chance, divided by ``
-
-    A
-
-    _F``. Only features at the positions `among` are searched (None: all). `until` (c,) is the
-    highest order to try for each feature; if it is not accurate enough, the result is above
-    `longest` too.
+    most `tolerance` times the typical gain of the feature by chance, divided by ``||A||_F``, where
+    A are the label weights times the kernel matrix. Only features at the positions `among` are
+    searched (None: all). `until` (c,) is the highest order to try for each feature; if it is not
+    accurate enough, the result is above `longest` too.
     """
     orders = np.full(len(facts.max_abs), longest + 1)
     allowed = tolerance * sigma * np.minimum(1.0, np.sqrt(facts.fourth_moment))

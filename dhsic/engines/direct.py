@@ -45,7 +45,7 @@ ROWS = 256
 
 @dataclass(frozen=True, slots=True)
 class DirectState(Movable):
-    """State of `Direct`: weights W, statistic G and its diagonal (norms)."""
+    """State of `Direct`: label weights W, inner products G of samples, and the diagonal of G."""
 
     kernel: AbstractKernel
     sigma: float
@@ -143,7 +143,10 @@ class RadialDirect(AbstractEngine):
 
 @dataclass(frozen=True, slots=True)
 class InverseState(Movable):
-    """State of `Inverse`: ``M^-1`` and ``B = M^-1 W M^-1``, float64, and lambda."""
+    """State of `Inverse`: ``M^-1`` and ``B = M^-1 W M^-1``, float64, and lambda.
+
+    ``M = K + lambda I`` for the kernel matrix K; W are label weights.
+    """
 
     inverse: Quadratic
     B: Quadratic
@@ -165,7 +168,10 @@ class Inverse(AbstractEngine):
         return "inverse" if self.joining is None else "exact"
 
     def prepare(self, question: ScoringProblem) -> InverseState:
-        """Invert ``M = K + lambda I`` on the range of K, or everywhere if features are added."""
+        """Invert ``M = K + lambda I`` on the range of K, or everywhere if features are added.
+
+        K is the kernel matrix, and lambda the ridge parameter.
+        """
         if self.joining is None:
             inverse, penalty = question.resolvent.inverse, question.resolvent.penalty
         else:
@@ -192,8 +198,9 @@ class Inverse(AbstractEngine):
 class Solved(AbstractEngine):
     r"""Engine for any ridge kernel, by the definition: ``m^3`` operations per feature, NumPy only.
 
-    With ``E = K(S \ j) - K(S)`` the gain is ``lambda <W, M(S \ j)^-1 E M^-1>``, without
-    cancellation.
+    The gain of feature j, the change of HSIC without it, is ``lambda <W, M(S \ j)^-1 E M^-1>`` with
+    ``E = K(S \ j) - K(S)``, without cancellation. W are label weights, K is the matrix of the inner
+    kernel on the features S, and ``M = K + lambda I``.
     """
 
     def prepare(self, question: ScoringProblem) -> tuple[Any, ...]:

@@ -57,7 +57,7 @@ Known = ScoringProblem | RoundState
 
 @dataclass(frozen=True)
 class ExactScoring(AbstractSplitEngine):
-    """Exact engine in float64: its errors are about 1e-12 of typical gains by chance.
+    """Exact engine in float64: errors are about 1e-12 of typical scores by chance.
 
     `scored_by` is the kernel's attribute with the same name.
     """
@@ -227,12 +227,12 @@ FAMILIES: dict[str, Family] = {
 
 
 def final_engine(question: ScoringProblem, facts: FeatureStats) -> AbstractEngine:
-    """Create the engine that computes final gains of these features."""
+    """Create the engine that computes final gains (changes of HSIC) of these features."""
     return FAMILIES[question.kernel.scored_by].final(question, facts)
 
 
 def cost_of(engine: AbstractEngine, question: ScoringProblem, facts: FeatureStats) -> float:
-    """Time of the final engine for these features, in units of one float32 quadratic form."""
+    """Time of the final engine for these features, relative to one float32 quadratic form x'A x."""
     cost = DOUBLE_COST * engine.products(question, facts)
     if isinstance(engine, ExactScoring) and engine.scored_by == "taylor":
         cost += DIRECT_COST * engine.definitions(question, facts)

@@ -115,9 +115,9 @@ class ExpectedLoss:
         return max(max(SHARE, 1 / (k + 1)) * (budget - spent), LEAST * budget)
 
     def allows(self, certificate: Certificate, size: int, n: int) -> bool:
-        """Whether the gains of a round are accurate enough, according to their certificate.
+        """Whether the scores of a round are accurate enough, according to their certificate.
 
-        The round removes n of `size` features.
+        The certificate estimates the errors of the scores. The round removes n of `size` features.
         """
         return self.expected(certificate, size, n) <= self.allowed(size, n)
 
@@ -133,14 +133,17 @@ class ExpectedLoss:
         return min(1.0, certificate.expected_swap_rate * allowed / expected)
 
     def lose(self, certificate: Certificate, n: int) -> None:
-        """Record the certificate of the gains by which the present round removes n features."""
+        """Record the estimated error of the scores by which the present round removes n features.
+
+        The error is in `certificate`.
+        """
         self._wrong = n * certificate.wrong
 
     def follow(self, gains: Float, leaving: Index) -> dict[str, float]:
         """End a round; return the expected number of lost features, and an upper limit.
 
-        `gains` (s,) are the gains of all features of the round, in the order of the features;
-        `leaving` are the positions of the removed features.
+        `gains` (s,) are the changes of HSIC without each feature of the round, in the order of the
+        features; `leaving` are the positions of the removed features.
         """
         size, stays = gains.size, np.ones(gains.size, dtype=bool)
         stays[leaving] = False
@@ -192,7 +195,10 @@ class ExpectedLoss:
         return {BINS_KEPT: padded.view(np.int64), NUMBERS_KEPT: np.concatenate(numbers)}
 
     def restore(self, arrays: Mapping[str, Array], n_left: int) -> None:
-        """Restore the state from arrays, with `n_left` surviving features."""
+        """Restore the expected loss from the arrays of a checkpoint, with `n_left` survivors.
+
+        Survivors are features that have not been removed.
+        """
         if NUMBERS_KEPT not in arrays:
             return
         numbers = np.asarray(arrays[NUMBERS_KEPT])

@@ -163,7 +163,10 @@ Known = AnyQuestion | RoundState
 
 @dataclass(frozen=True)
 class Increment(AbstractSplitEngine):
-    """Engine that scores features to be added; returns gains and error bounds, (c, 2)."""
+    """Engine that scores features to be added; returns gains and error bounds, (c, 2).
+
+    The gain of a feature is the change of HSIC with it.
+    """
 
     #: Maximum mean remainder of R over the range of a feature, times m; 0: as small as rounding.
     share: float = 0.0
@@ -246,7 +249,7 @@ class Increment(AbstractSplitEngine):
         return Direct(joining=True).prepare(question)
 
     def _rounding(self, known: Known, way: Way, facts: FeatureStats) -> Float:
-        """Bound on the rounding errors of gains, (c,), for features scored in the given way."""
+        """Bound on the rounding errors of scores, (c,), of features scored in the given way."""
         if isinstance(way, Expansion):
             norms = {t.base: known.norm(t.base) for t in way.terms}
             return rounding_of_terms(way, norms, known.n_samples, self.dtype, facts)

@@ -38,9 +38,10 @@ PART, FEW = 0.1, 100
 
 
 def form_rows(A: Float, rows: Index) -> Float:
-    """Compute rows of the quadratic form B, (r, m) float32, from rows of ``A = W o K``, (r, m).
+    """Compute rows of B (r, m), float32, from rows of ``A = W o K``, (r, m).
 
-    `rows` (r,) are the sample indices of the rows.
+    To first order, ``x' B x`` is the change of HSIC without the feature x; W are label weights and
+    K is the kernel matrix. `rows` (r,) are the sample indices of the rows.
     """
     which = np.arange(len(rows))
     return with_diagonal((2.0 * A).astype(np.float32), rows, A[which, rows], A.sum(axis=1))
@@ -60,9 +61,10 @@ def with_diagonal(twice: Array, rows: Index, own: Float, sums: Float) -> Array:
 
 
 def turn(B: Array, before: Array) -> float:
-    """Relative change of the quadratic form B (r, m) since the round `before`, up to a factor.
+    """Compute the relative change of B (r, m) since the round `before`, up to a factor.
 
-    It is the norm of the residual of B after projection on `before`, relative to the norm of B.
+    To first order, ``x' B x`` is the change of HSIC without the feature x. The result is the norm
+    of the residual of B after projection on `before`, relative to the norm of B.
     """
     height = max(1, AT_A_TIME // B.shape[1])
 

@@ -38,10 +38,11 @@ INDICATORS = 768
 def level_gains(
     state: RoundState, X: Array, n_levels: Array, sigma: float, dtype: Any = "float64"
 ) -> Float:
-    """Gains of features X (c, m) with few levels, (c,) float64.
+    """Compute the gains of features X (c, m) with few distinct values (levels), (c,) float64.
 
-    `n_levels` (c,) are the numbers of levels of the features, at least 2. To score features that
-    are added, pass minus sigma as `sigma`. Products are in `dtype`.
+    The gain of a feature is the change of HSIC without it. `n_levels` (c,) are the numbers of
+    levels of the features, at least 2. To score features that are added, pass minus sigma as
+    `sigma`. Matrix products are in `dtype`.
     """
     gains = np.empty(X.shape[0])
     for q in np.unique(n_levels):
@@ -54,12 +55,15 @@ def level_gains(
 
 
 def level_products(n_levels: Array) -> int:
-    """Number of columns of matrix products for features with given numbers of levels."""
+    """Number of columns of matrix products for features with given numbers of distinct values."""
     return int((n_levels.astype(np.int64) - 1).sum())
 
 
 def _gains(state: RoundState, X: Array, q: int, sigma: float, dtype: Any) -> Float:
-    """Gains of features X (c, m) with q levels each, divided by the state's scale; in NumPy."""
+    """Compute the gains of features X (c, m) with q distinct values each, in NumPy.
+
+    The gain of a feature is the change of HSIC without it, here divided by the scale of the state.
+    """
     xp = namespace_of(X)
     levels, indicators = level_indicators(X, q)  # (q, c), (q, c, m)
     squared_distances = xp.square(levels[:, None, :] - levels[None, :, :])
@@ -75,10 +79,11 @@ def _gains(state: RoundState, X: Array, q: int, sigma: float, dtype: Any) -> Flo
 
 
 def _by_row_sums(state: RoundState, indicators: Float, F: Float, dtype: Any) -> Float:
-    """Gains ``sum_kl F_kl N_kl`` (see the module docstring) of features with q levels, (c,).
+    """Compute the scores ``sum_kl F_kl N_kl`` (see the module docstring) of c features, (c,).
 
-    `indicators` (q, c, m) are the indicators of the levels, F is (q, q, c). Terms of level 0 are
-    computed from the row sums of A.
+    Each feature has q distinct values (levels). `indicators` (q, c, m) are the indicators of the
+    levels, F is (q, q, c). Terms of level 0 are computed from the row sums of A, the label weights
+    times the kernel matrix.
     """
     xp = namespace_of(indicators)
     upper_indicators = indicators[1:, ...]
@@ -107,9 +112,10 @@ def level_indicators(X: Array, q: int) -> tuple[Float, Float]:
 
 
 def pair_gains(state: RoundState, X: Array) -> Float:
-    """Sums ``<A, F>`` over all pairs of samples, for features X (c, m): (c,).
+    """Sum ``<A, F>`` over all pairs of samples, for features X (c, m): (c,).
 
-    A is stored in triangular panels.
+    A are label weights times a base matrix, and F is a function of the two values of the feature
+    (see the module docstring). A is stored in triangular panels.
     """
 
     def gain(x: Float) -> Float:
@@ -126,11 +132,13 @@ def pair_gains(state: RoundState, X: Array) -> Float:
 def gains_from_sums(U: Float, counts: Float, values: Float, state: RoundState) -> Float:
     r"""Gains of features with few levels, (c,), for a low-rank A, from sums over each level.
 
-    With ``T_lk = K(S \ j) / K(S) - 1`` between levels l and k, 0 within a level, the gain is
-    ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and independent of the diagonal of A. U (q, c,
-    R + 1) has the sums ``1_l' Y'`` of the R directions Y of A; its last column is ``1_l' r``, where
-    r are the row sums of A minus the row sums of its low-rank form. `counts` and `values` (q, c)
-    are the numbers of samples and the values of the levels.
+    The gain of a feature j is the change of HSIC without it; levels are its distinct values; A are
+    label weights times the kernel matrix K. With ``T_lk = K(S \ j) / K(S) - 1`` between levels l
+    and k, 0 within a level, the gain is ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and
+    independent of the diagonal of A. U (q, c, R + 1) has the sums ``1_l' Y'`` of the R directions Y
+    of A; its last column is ``1_l' r``, where r are the row sums of A minus the row sums of its
+    low-rank form. `counts` and `values` (q, c) are the numbers of samples and the values of the
+    levels.
     """
     kernel, sigma, theta = state.kernel, state.sigma, state.A[0].theta
     gains = 2 * np.sum(kernel.factor(np.square(values), sigma) * U[..., -1], axis=0)

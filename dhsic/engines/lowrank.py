@@ -39,7 +39,10 @@ LONGEST_LOW_RANK = 24
 
 @dataclass(frozen=True, slots=True)
 class SampledRows:
-    """State for direct evaluation of HSIC on a sample of the rows of K and W; NumPy only."""
+    """State for direct evaluation of HSIC on a sample of the rows of two matrices; NumPy only.
+
+    They are the label weights W and the kernel matrix K.
+    """
 
     which: Index  # (n,), sample indices of the rows
     inner: Float  # (n, m), inner products with all samples
@@ -49,7 +52,8 @@ class SampledRows:
     def gains(self, kernel: AbstractKernel, sigma: float, X: Array) -> Float:
         """Unbiased estimates of the gains of features X (c, m), from the n sampled rows: (c,).
 
-        The estimates are ``(m / n) sum_i in rows sum_i' W_ii' decrement_ii'``.
+        The gain of a feature is the change of HSIC without it. The estimates are ``(m / n) sum_i in
+        rows sum_i' W_ii' decrement_ii'`` with label weights W.
         """
         own, factor = self.norms[self.which], X.shape[1] / len(self.which)
         gains = np.empty(len(X))
@@ -62,10 +66,11 @@ class SampledRows:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Sums over some samples, used to compute the gains of c features.
+    """Sums over some samples, from which the gains of c features are computed.
 
-    `gains` (c,) is the linear part of gains. `along` contains the projections ``Y f``, (c, R), for
-    each quadratic term, by its position in the expansion.
+    The gain of a feature is the change of HSIC without it; `gains` (c,) is its linear term. `along`
+    contains the projections ``Y f``, (c, R), on the directions Y of a low-rank matrix, for each
+    quadratic term, by its position in the expansion.
     """
 
     gains: Float
@@ -78,7 +83,7 @@ class Part:
 
     @staticmethod
     def concatenate(parts: Sequence[Part]) -> Part:
-        """Concatenate parts with the same samples and different features."""
+        """Concatenate the sums over the same samples for different features."""
         along = {t: np.concatenate([part.along[t] for part in parts]) for t in parts[0].along}
         return Part(np.concatenate([part.gains for part in parts]), along)
 
@@ -129,10 +134,11 @@ class LowRank(AbstractSplitEngine):
         return host(gains * state.scale)
 
     def contributions(self, state: RoundState, X: Array, facts: FeatureStats) -> list[Part]:
-        """Contributions of some samples to the gains of features X (c, m).
+        """Compute the contributions of some samples to the gains of features X (c, m).
 
-        X and `state` are restricted to these samples. There is one part for each order of the
-        series; no feature is evaluated directly.
+        The gain of a feature is the change of HSIC without it. X and `state` are restricted to
+        these samples. There is one item for each order of the series; no feature is evaluated
+        directly.
         """
         return [
             Part.concatenate(
@@ -144,9 +150,10 @@ class LowRank(AbstractSplitEngine):
     def combine_contributions(
         self, state: RoundState, facts: FeatureStats, total: list[Part]
     ) -> Float:
-        """Compute gains, (c,), from the sum `total` of the `contributions` of all samples.
+        """Compute the gains (changes of HSIC without a feature), (c,), from sums over all samples.
 
-        `state` may contain only some of the samples.
+        `total` is the sum of the `contributions` of all samples. `state` may contain only some of
+        the samples.
         """
         gains = np.empty(len(facts.max_abs))
         for (way, which), part in zip(self.ways(state, facts), total, strict=True):
@@ -156,7 +163,10 @@ class LowRank(AbstractSplitEngine):
     def _parts(
         self, state: RoundState, expansion: Expansion, X: Array
     ) -> Iterator[tuple[slice, Part]]:
-        """Yield sums over samples (see `_part`) for tiles of features that fit in the cache."""
+        """Yield sums over samples for tiles of features that fit in the cache.
+
+        `_part` computes the sums, from which gains (changes of HSIC) follow.
+        """
         c, m = X.shape
         width = max(1, at_a_time(X, SCORED_ENTRIES) // min(m, TILE_SAMPLES))
         for tile in slices(c, width):
@@ -165,9 +175,9 @@ class LowRank(AbstractSplitEngine):
             yield tile, part
 
     def _part(self, state: RoundState, expansion: Expansion, X: Array) -> Part:
-        """Sums over samples of all terms of the expansion, for features X (c, m).
+        """Sum all terms of the expansion over samples, for features X (c, m).
 
-        Each part of X is read once: all functions are computed while it is in the cache.
+        Each piece of X is read once: all functions are computed while it is in the cache.
         """
         xp = namespace_of(X)
         c, m = X.shape
@@ -210,7 +220,8 @@ def orders_for(
     """Series order for each feature, (c,); above `LONGEST_LOW_RANK` if too many are needed.
 
     The remainder is at most `neglected` times ``2 sqrt(2) sigma ||A||_F``, the standard deviation
-    of the gain of a feature that is independent of A.
+    of the gain (change of HSIC) of a feature that is independent of A, the label weights times the
+    kernel matrix.
     """
     if kernel.exact_order is not None:
         return np.full(len(facts.max_abs), kernel.exact_order)

@@ -35,14 +35,15 @@ TIE = 1e-10
 
 
 def tie_width(gains: Float) -> float:
-    """Largest difference between two gains of a round that counts as a tie."""
+    """Largest difference between two gains (changes of HSIC) of a round that counts as a tie."""
     return TIE * float(np.abs(gains).max(initial=0.0))
 
 
 def undecided(gains: Float, errors: Float, n: int) -> Mask:
     """Mask (d,) of features with undecided rank: error bounds allow it above or below rank n.
 
-    `gains` and `errors` are (d,); an error bounds the difference from the exact gain.
+    `gains` (d,) are changes of HSIC by each feature; `errors` (d,) bound their differences from the
+    exact gains.
     """
     low, high = gains - errors, gains + errors
     out = np.zeros(len(gains), dtype=bool)
@@ -61,7 +62,11 @@ def undecided(gains: Float, errors: Float, n: int) -> Mask:
 
 
 def largest(gains: Float, n: int, tie: float) -> Index:
-    """Positions of the n largest gains, in descending order of gain; ties in position order."""
+    """Positions of the n features with the largest gains, the largest first.
+
+    The gain of a feature is the change of HSIC without (or with) it. Ties are in the order of the
+    positions.
+    """
     among = _contenders(gains, n, tie)
     by_gain = among[np.argsort(-gains[among], kind="stable")]
     steps = -np.diff(gains[by_gain])
@@ -71,7 +76,10 @@ def largest(gains: Float, n: int, tie: float) -> Index:
 
 
 def _contenders(gains: Float, n: int, tie: float) -> Index:
-    """Ascending positions of the n largest gains, and of gains that tie with the n-th largest."""
+    """Ascending positions of the n largest gains, and of gains that tie with the n-th largest.
+
+    Gains are changes of HSIC without (or with) a feature.
+    """
     if n >= gains.size:
         return np.arange(gains.size)
     least = np.partition(gains, gains.size - n)[gains.size - n]
@@ -162,8 +170,8 @@ class AbstractEngines(ABC):
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
         """Engine for the first pass of a round, over all features.
 
-        `facts` are statistics of the features; the n largest gains must be ranked. `choice` is None
-        in the first round.
+        `facts` are statistics of the features; the n features with the largest gains (changes of
+        HSIC) must be ranked. `choice` is None in the first round.
         """
 
     @final
@@ -172,9 +180,9 @@ class AbstractEngines(ABC):
     ) -> AbstractEngine:
         """Engine for the next pass, over the features `open_` with undecided rank.
 
-        Gains and errors (d,) are known or estimated for all features; the n largest gains must be
-        ranked. `caution` is a factor on error bounds; it is above 1 if a bound was too small
-        before.
+        Gains (changes of HSIC by a feature) and errors, (d,), are known or estimated for all
+        features; the n largest gains must be ranked. `caution` is a factor on error bounds; it is
+        above 1 if a bound was too small before.
         """
         if self.joining:
             return self._final(facts.take(open_))
@@ -184,7 +192,8 @@ class AbstractEngines(ABC):
     def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
         """Mask of the features to be scored again, unless their gains are final, (d,).
 
-        The n best features to be added are included, because their exact scores are recorded.
+        The gain of a feature is the change of HSIC without (or with) it. The n best features to be
+        added are included, because their exact scores are recorded.
         """
         out = undecided(gains, errors, n)
         if self.joining:
@@ -195,7 +204,7 @@ class AbstractEngines(ABC):
     def advice(self, facts: FeatureStats, gains: Float, n: int) -> EngineChoice:
         """Choose the first engine of the next round.
 
-        Its gains will be similar to the present `gains`.
+        Its gains (changes of HSIC by a feature) will be similar to the present `gains`.
         """
         if not gains.size:
             return EngineChoice()
@@ -206,7 +215,10 @@ class AbstractEngines(ABC):
 
     @abstractmethod
     def _final(self, facts: FeatureStats) -> AbstractEngine:
-        """Create the final engine for these features, which computes accurate gains."""
+        """Create the final engine for these features, which computes gains accurately.
+
+        Gains are changes of HSIC; `facts` are statistics of the features.
+        """
 
     @abstractmethod
     def _rough(self, last: AbstractEngine, facts: FeatureStats) -> Iterator[tuple[Any, float]]:

@@ -98,13 +98,17 @@ class Remainder:
         return Remainder(kernel, float(sigma), statistic.n_samples, low, high, total[non_empty])
 
     def norm(self, order: int) -> float:
-        """Close upper bound on the norm ``||W o c_p||_F`` of the coefficients c_p, p = `order`."""
+        """Close upper bound on the norm ``||W o c_p||_F``, p = `order`.
+
+        W are label weights, and c_p the coefficients of order p of the kernel's power series, one
+        per pair of samples.
+        """
         with np.errstate(all="ignore"):
             c = self.kernel.coefficient(order, self.low)
             return float(np.nan_to_num(np.sqrt(self.squares @ c**2), nan=np.inf))
 
     def neglected(self, order: int, max_abs: Float, fourth_moment: Float) -> Float:
-        """Bound on the error of gains if the series is truncated after `order`, (c,).
+        """Bound on the errors of scores if the kernel's series is truncated after `order`, (c,).
 
         `max_abs` and `fourth_moment` are statistics of the c features.
         """
@@ -118,8 +122,9 @@ class Remainder:
     def _remainder_norm(self, order: int, c: float) -> float:
         """Bound on ``||W o R_P(z, tau) / tau||_F`` (see the module docstring), P = `order`.
 
-        The bound uses the largest value of R_P in each range of z. R_P decreases in z, so if c is
-        below a range, the largest value is at its lower end. If tau = z, the subtracted terms are
+        W are label weights, and R_P the remainder of the kernel's series at scaled distances z. The
+        bound uses the largest value of R_P in each range of z. R_P decreases in z, so if c is below
+        a range, the largest value is at its lower end. If tau = z, the subtracted terms are
         smallest at the upper end.
         """
         kernel, low, high = self.kernel, self.low, self.high
@@ -149,11 +154,12 @@ class FeatureStats:
 
 @dataclass(frozen=True)
 class ScoringProblem:
-    """Scoring problem of a round: kernel, sigma, weights W (m, m) and the statistic.
+    """Scoring problem of a round: kernel, sigma, label weights W (m, m), and the statistic.
 
-    `each` maps a function over tiles, in order, possibly in parallel. Matrices are stored in
-    `rooms`, one buffer per base matrix, which the next round reuses. Matrices computed from a
-    float32 W are float32.
+    The statistic contains the inner products of samples. `each` maps a function over tiles, in
+    order, possibly in parallel. Matrices are stored in `rooms`, one buffer per base matrix (term of
+    the kernel's series), which the next round reuses. Matrices computed from a float32 W are
+    float32.
     """
 
     kernel: AbstractKernel
@@ -175,12 +181,15 @@ class ScoringProblem:
 
     @property
     def is_single(self) -> bool:
-        """Whether ``W o base`` is in float32."""
+        """Whether the label weights times the terms of the kernel's series are in float32."""
         return self.W.dtype == np.float32
 
     @cached_property
     def hsic(self) -> float:
-        """HSIC between the labels and the features S of the round, ``<W, K>``."""
+        """HSIC between the labels and the features of the round, ``<W, K>``.
+
+        W are the label weights, and K is the kernel matrix.
+        """
         if self.kernel.scored_by == "matrix":
             return float(np.vdot(self.W, self.resolvent.smoother))
         if self.kernel.has_bandwidth and self.kernel.scored_by != "taylor":
@@ -201,7 +210,10 @@ class ScoringProblem:
         )
 
     def neglected(self, order: int, facts: FeatureStats) -> Float:
-        """Bound on the error of gains if the expansion is truncated after `order`, (c,)."""
+        """Bound on the errors of scores if the kernel's series is truncated after `order`, (c,).
+
+        `facts` are statistics of the c features.
+        """
         if self.kernel.scored_by == "taylor":
             return self.remainder.neglected(order, facts.max_abs, facts.fourth_moment)
         expansion = self.kernel.expansion(order, self.sigma)
@@ -211,18 +223,27 @@ class ScoringProblem:
         return self.n_samples * self.norm(expansion.terms[0].base) * remainder
 
     def norm(self, base: int) -> float:
-        """Norm ``||W o base||_F``, or a close upper bound if this avoids computing the product."""
+        """Norm ``||W o base||_F``, or a close upper bound if this avoids computing the product.
+
+        W are label weights; `base` is the number of a base matrix (term of the kernel's series).
+        """
         taylor = self.kernel.scored_by == "taylor"
         return self.remainder.norm(base) if taylor else self.weighted(base).norm
 
     def weighted(self, base: int) -> Triangle:
-        """Matrix ``W o base``, computed once, tile by tile over one triangle."""
+        """Matrix ``W o base``, computed once, tile by tile over one triangle.
+
+        W are label weights; `base` is the number of a base matrix (term of the kernel's series).
+        """
         if base not in self._weighted:
             self._weighted[base] = self._weigh(base)
         return self._weighted[base]
 
     def form(self, base: int, scale: float, dtype: Any) -> Quadratic:
-        """Matrix ``W o base / scale`` for quadratic forms; the last one of each base is cached."""
+        """Matrix ``W o base / scale`` for quadratic forms; the last one of each base is cached.
+
+        W are label weights; `base` is the number of a base matrix (term of the kernel's series).
+        """
         key = base, np.dtype(dtype).name
         if key not in self._forms or self._forms[key][0] != scale:
             form = self.weighted(base).form(scale, dtype, self.each, self.rooms[base])
@@ -264,10 +285,11 @@ class ScoringProblem:
 
 @dataclass(frozen=True)
 class LowRankScoringProblem:
-    """Scoring problem of a round with low-rank W and K, and so low-rank ``A = W o base``.
+    """Scoring problem of a round with label weights W and kernel matrix K of low rank.
 
-    The function `factor` takes the number of a base matrix, and returns its low-rank form, which
-    has the exact diagonal. A has at most `rank` directions. Its compression may lose a fraction
+    Then ``A = W o base`` has low rank for each base matrix, a term of the kernel's series. The
+    function `factor` takes the number of a base matrix, and returns its low-rank form, which has
+    the exact diagonal. A has at most `rank` directions. Its compression may lose a fraction
     `tolerance` of A (default: the rounding error of float32).
     """
 
@@ -298,11 +320,17 @@ class LowRankScoringProblem:
         return self._weighted[base]
 
     def form(self, base: int, scale: float, dtype: Any) -> LowRankQuadratic:
-        """Matrix ``W o base / scale`` as low-rank quadratic forms."""
+        """Matrix ``W o base / scale`` as low-rank quadratic forms.
+
+        W are label weights; `base` is the number of a base matrix (term of the kernel's series).
+        """
         return self.weighted(base).form(scale, dtype)
 
     def suppose(self, base: int, A: LowRankSymmetric) -> None:
-        """Set ``W o base`` for this base to A, without computing it (for plans)."""
+        """Set the label weights times base matrix `base` to A, without computing it (for plans).
+
+        Base matrices are the terms of the kernel's series.
+        """
         self._weighted[base] = A
 
 
@@ -314,10 +342,10 @@ AnyQuestion = ScoringProblem | LowRankScoringProblem
 class RoundState(Movable):
     """State of a round for an engine: the matrices ``A / scale``, ``A = W o base``.
 
-    Keys of mappings are numbers of base matrices. The scale prevents underflow in float32.
-    `definition` is the state for direct evaluation of HSIC; it is set if some features need it.
-    `remainder` determines for which features the series is accurate enough; it is set if a radial
-    kernel needs it.
+    W are label weights; base matrices are the terms of the kernel's series, and their numbers are
+    the keys of mappings. The scale prevents underflow in float32. `definition` is the state for
+    direct evaluation of HSIC; it is set if some features need it. `remainder` determines for which
+    features the series is accurate enough; it is set if a radial kernel needs it.
     """
 
     kernel: AbstractKernel
@@ -343,10 +371,11 @@ class RoundState(Movable):
         definition: Any = None,
         remainder: Remainder | None = None,
     ) -> RoundState:
-        """Create the state for these base matrices, in the working dtype.
+        """Create the state for these base matrices (terms of the kernel's series), in a dtype.
 
-        If `scaled`, the scale is the largest norm of A divided by the number of samples. Otherwise,
-        and if the scoring problem is in float32, it is 1.
+        If `scaled`, the scale is the largest norm of ``A = W o base`` (label weights times a base
+        matrix) divided by the number of samples. Otherwise, and if the scoring problem is in
+        float32, it is 1.
         """
         weighted = {base: question.weighted(base) for base in sorted(set(bases))}
         scale = 1.0

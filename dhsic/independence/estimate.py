@@ -269,7 +269,10 @@ def _form(
     n_landmarks: int | None,
     seed: int,
 ) -> HsicForm:
-    """Create the representation of ``<W, K>`` for a method; for other parameters, see `hsic`."""
+    """Create the object that computes HSIC, ``<W, K>``, by a method.
+
+    W are label weights, and K is the kernel matrix; for the other parameters, see `hsic`.
+    """
     if method not in METHODS:
         raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
     factor_options = {"rank": rank, "rtol": rtol, "n_landmarks": n_landmarks}
@@ -330,7 +333,10 @@ def _dense(spec: HsicSpec, X: Any) -> HsicForm:
 
 
 def tiled(spec: HsicSpec, X: Any) -> HsicForm:
-    """Create the exact form in tiles, without (m, m) matrices; X may be any sliceable array."""
+    """Create the object that computes HSIC exactly in tiles, without (m, m) matrices.
+
+    X may be any sliceable array.
+    """
     data = SlicedData(X, centred=spec.kernel.has_bandwidth)
     spec.check_shape((data.n_samples, data.n_features))
     spec.check_overflow(data.diagonal)
@@ -338,7 +344,7 @@ def tiled(spec: HsicSpec, X: Any) -> HsicForm:
 
 
 def _factored(spec: HsicSpec) -> LowRankSymmetric:
-    """Low-rank weight matrix W, computed from the low-rank factor of the label matrix."""
+    """Low-rank label weights W (m, m), computed from the low-rank factor of the label matrix."""
     L = spec.labels.factor()
     if L.error > LABEL_ERROR:
         raise InputError(

@@ -45,18 +45,24 @@ FEWEST, MOST = 16, 2048
 
 @dataclass(frozen=True, eq=False)
 class HsicForm(ABC):
-    """Quadratic form ``<W, K>`` of a weight matrix W (m, m), for data kernels K of every width."""
+    """HSIC as ``<W, K>``: label weights W (m, m) times the data kernel K, for every width."""
 
     kernel: AbstractKernel
     n_features: int
 
     @abstractmethod
     def values(self, sigmas: Sequence[float]) -> list[float]:
-        """Return ``<W, K>`` for every sigma."""
+        """Return HSIC, ``<W, K>``, for every kernel width sigma.
+
+        W are label weights, and K is the kernel matrix of the data.
+        """
 
     @abstractmethod
     def influence(self, sigma: float) -> tuple[Float, Float]:
-        """Return ``(W o K) 1`` and ``W Kt 1``, (m,) each, where Kt is K without its diagonal."""
+        """Return ``(W o K) 1`` and ``W Kt 1``, (m,) each, where Kt is K without its diagonal.
+
+        W are the label weights, and K is the kernel matrix of the data.
+        """
 
     @abstractmethod
     def sample(self) -> Statistic:
@@ -73,13 +79,13 @@ class HsicForm(ABC):
 
 @dataclass(frozen=True, eq=False)
 class TiledHsic(HsicForm):
-    """Exact form: W and the inner products of the data, tile by tile."""
+    """Exact HSIC, computed tile by tile from label weights W and inner products of the data."""
 
     W: DenseSymmetric | TiledWeights
     data: Statistic | SlicedData
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
-        """``<W, K>`` for every sigma, in one pass over the data."""
+        """Return HSIC, ``<W, K>``, for every kernel width sigma, in one pass over the data."""
         totals, norms = [0.0] * len(sigmas), self.data.diagonal
         for rows, columns, inner in self.data.tiles():
             W = self.W.tile(rows, columns)
@@ -106,14 +112,17 @@ class TiledHsic(HsicForm):
 
 @dataclass(frozen=True, eq=False)
 class LowRankHsic(HsicForm):
-    """Approximate form: W and K in low rank."""
+    """Approximate HSIC from low-rank label weights W and a low-rank kernel matrix K."""
 
     W: LowRankSymmetric
     factor: Callable[[float], LowRankSymmetric]  # K for a sigma
     few: Float  # (n, d), samples for the median distance
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
-        """Return ``<W, K>`` for every sigma by JMLR Lemma 6 and 7, with the exact diagonal of K."""
+        """Return HSIC, ``<W, K>``, for every sigma by JMLR Lemma 6 and 7.
+
+        The diagonal of K is exact.
+        """
         return [float(self.W.hadamard_sums(self.factor(sigma)).sum()) for sigma in sigmas]
 
     def influence(self, sigma: float) -> tuple[Float, Float]:
@@ -148,7 +157,10 @@ def add_row_sums(sums: Float, rows: slice, columns: slice, tile: Float) -> None:
 
 
 def add_product(products: Float, rows: slice, columns: slice, tile: Float, Q: Float) -> None:
-    """Multiply a tile, and its mirror image, by Q (m, ...), and add the products to `products`."""
+    """Multiply a tile of a symmetric matrix, and its mirror image, by Q; add to `products`.
+
+    Q and `products` are (m, ...).
+    """
     products[rows] += tile @ Q[columns]
     if rows != columns:
         products[columns] += tile.T @ Q[rows]
@@ -156,7 +168,10 @@ def add_product(products: Float, rows: slice, columns: slice, tile: Float, Q: Fl
 
 @dataclass(frozen=True, eq=False)
 class TiledWeights:
-    """Label weights W (JMLR eq. 4 and 5), computed tile by tile."""
+    """Label weights W (m, m), for which HSIC is ``<W, K>`` (JMLR eq.
+
+    4 and 5), tile by tile.
+    """
 
     labels: LabelMatrix
     Q: Float  # (m, q), a basis of ``[1, covariates]``
@@ -182,7 +197,10 @@ class TiledWeights:
         return TiledWeights(labels, Q, P, (N + N.T) / 2, diagonal, statistic)
 
     def tile(self, rows: slice, columns: slice) -> Float:
-        """Compute a tile of W as a new array; `tiles` yields its `rows` and `columns`."""
+        """Compute a tile of the label weights W as a new array.
+
+        `tiles` yields its `rows` and `columns`.
+        """
         W = self.labels.tile(rows, columns) - self.Q[rows] @ self.P[columns].T
         W += (self.Q[rows] @ self.N - self.P[rows]) @ self.Q[columns].T
         m = self.labels.n_samples
@@ -198,7 +216,7 @@ class TiledWeights:
         return np.asarray(W)
 
     def times(self, x: Float) -> Float:
-        """Product ``W x``, (m,)."""
+        """Multiply the label weights W by a vector: ``W x``, (m,)."""
         product = np.zeros(len(x))
         for rows, columns in tiles(len(x)):
             add_product(product, rows, columns, self.tile(rows, columns), x)
@@ -231,7 +249,10 @@ class SlicedData:
             self.diagonal += np.einsum("ij,ij->i", x, x)
 
     def tiles(self) -> Iterator[tuple[slice, slice, Float]]:
-        """Yield rows, columns and values of the tiles of ``G = X X'``, one strip at a time."""
+        """Yield tiles of the inner products ``X X'``, one strip at a time.
+
+        A tile consists of rows, columns and values.
+        """
         for rows, columns in strips(self.n_samples):
             n = rows.stop - rows.start
             G = np.zeros((n, columns.stop - columns.start))

@@ -92,10 +92,11 @@ def join(
     by_position : bool
         Whether rows are in the order of the samples, regardless of their names.
     names_code : str, optional
-        Python expression for `names`, for advice in messages. By default, they are the index of X,
-        or its coordinate of the same name.
+        Python expression from which users obtain `names`, to quote in error messages, for example
+        ``X.index``. By default, the index of X, or its coordinate of the same name.
     count_rows : bool
-        Whether `names` are only numbers of the rows of the data, see `names_to_match`.
+        Whether `names` are only row numbers, because the data have no sample names (see
+        `names_to_match`).
     """
     ids = [] if by_position else [c for c in id_columns(labels) if plain(c) not in PARENTS]
     if not ids:

@@ -245,9 +245,10 @@ def _without_accession(name: str) -> str:
 
 
 def _names_beside(said: list[str], of_genes: Iterable[str]) -> dict[str, str]:
-    """Normalise the chromosome names `said` of the data; return the new names by the old ones.
+    """Map the chromosome names `said` of the data to normalised names, to match those of genes.
 
-    PLINK's 23 becomes X, unless the genes lie on an autosome 23, as in cattle.
+    `of_genes` are the chromosome names of the genes. PLINK's 23 becomes X, unless the genes lie on
+    an autosome 23, as in cattle.
     """
     listed = [*of_genes]
     numbers = {chromosome_name(name) for name in listed}

@@ -131,7 +131,10 @@ def _exchanged(units: Units) -> str:
 
 
 def _excluded(units: Units) -> str:
-    """Return advice on excluding the column of units from the features; "" if it is none."""
+    """Advise to exclude the column of units from the features, if it is one of them.
+
+    Units, such as patients, have one label each. Returns an empty string otherwise.
+    """
     if not units.is_feature:
         return ""
     return f" The column is also used as a feature; exclude it: not_features={[units.column]!r}."

@@ -1,7 +1,7 @@
-"""Warnings of samples and labels that make a ranking wrong, after the match to the data.
+"""Checks for problems with samples or labels that would make a ranking wrong.
 
-The checks are the same in Python and on the command line. Each has its own module. A check only
-warns; it excludes nothing.
+They run after the labels are matched to the data, in Python and on the command line. Each check has
+its own module. A check only warns; it excludes nothing.
 """
 
 from __future__ import annotations

@@ -395,9 +395,9 @@ def _beside_scale(numbers: Array, kept: Collection[float]) -> dict[float, int]:
 
 
 def as_numbers(values: Array) -> Array | None:
-    """Convert a column to numbers, or None if it is neither numeric nor text.
+    """Convert a column of numbers or text to float64; None for other columns.
 
-    Text that is not a number becomes 0, and empty text NaN.
+    In a column of text, text that is not a number becomes 0, and empty text NaN.
     """
     if values.dtype.kind in "OSUT":
         stripped_texts = (t.strip() for t in _texts(values))

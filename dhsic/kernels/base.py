@@ -159,12 +159,15 @@ class AbstractKernel(ABC):
 
     @property
     def power(self) -> tuple[int, float] | None:
-        """Degree b and offset a if ``K = (G + a)^b`` is a polynomial kernel; otherwise None."""
+        """Degree b and offset a of a polynomial kernel ``(G + a)^b``; None for other kernels.
+
+        G are the inner products of samples.
+        """
         return None
 
     @property
     def of_inner_products(self) -> bool:
-        """Whether each entry of K is a function of inner products.
+        """Whether each entry of the kernel matrix is a function of inner products.
 
         The values of other kernels are bounded.
         """
@@ -183,19 +186,19 @@ class AbstractKernel(ABC):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        r"""Compute a part of ``K(S \ j) - K(S)``, (r, c), without cancellation.
+        r"""Compute a tile of ``K(S \ j) - K(S)``, (r, c), without cancellation.
 
-        `inner`, `rows` and `columns` are as in `gram`, for S; x (r,) and y (c,) are the values of
-        feature j at the samples of rows and columns.
+        K(S) is the kernel matrix of the features S. `inner`, `rows` and `columns` are as in `gram`,
+        for S; x (r,) and y (c,) are the values of feature j at the samples of rows and columns.
         """
 
     def increment(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """Compute a part of ``K(S + j) - K(S)``, (r, c), for S without j.
+        """Compute a tile of ``K(S + j) - K(S)``, (r, c), for features S without j.
 
-        Arguments are as in `decrement`. This implementation is for kernels of inner products;
-        kernels with other `sums` override it.
+        K(S) is the kernel matrix of the features S. Arguments are as in `decrement`. This
+        implementation is for kernels of inner products; kernels with other `sums` override it.
         """
         larger: Float = inner + x[:, None] * y[None, :]
         return -self.decrement(larger, rows + x * x, columns + y * y, x, y, sigma)
@@ -210,19 +213,21 @@ class AbstractKernel(ABC):
         part_columns: Float,
         sigma: float,
     ) -> Float:
-        r"""Compute a part of ``K(S \ g) - K(S)`` for a group g of features, (r, c).
+        r"""Compute a tile of ``K(S \ g) - K(S)`` for a group g of features, (r, c).
 
-        `inner`, `rows` and `columns` are as in `gram`; `part`, `part_rows` and `part_columns` are
-        the corresponding sums over the features of g only.
+        K(S) is the kernel matrix of the features S. `inner`, `rows` and `columns` are as in `gram`;
+        `part`, `part_rows` and `part_columns` are the corresponding sums over the features of g
+        only.
         """
         without = self.gram(inner - part, rows - part_rows, columns - part_columns, sigma)
         without -= self.gram(inner, rows, columns, sigma)
         return without
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Compute a part of base matrix `key` of the expansion, (r, c), as a new array.
+        """Compute a tile of base matrix `key`, (r, c), as a new array.
 
-        By default the base matrix is K. Arguments are as in `gram`.
+        Base matrices are the terms of the kernel's series; by default there is one, the kernel
+        matrix. Arguments are as in `gram`.
         """
         return self.gram(inner, rows, columns, sigma)
 
@@ -230,7 +235,7 @@ class AbstractKernel(ABC):
     def part(
         self, key: int | None, inner: Float, rows: Float, columns: Float, sigma: float
     ) -> Float:
-        """Compute a part of base matrix `key`, or of K if `key` is None.
+        """Compute a tile of the term `key` of the kernel's series, or of the kernel matrix if None.
 
         The other arguments are as in `gram`.
         """
@@ -240,7 +245,10 @@ class AbstractKernel(ABC):
 
     @final
     def diagonal(self, key: int | None, norms: Float, sigma: float) -> Float:
-        """Diagonal (m,) of base matrix `key`, or of K if None; `norms` is the diagonal of G."""
+        """Diagonal (m,) of the term `key` of the kernel's series, or of the kernel matrix if None.
+
+        `norms` is the diagonal of the inner products.
+        """
         if self.is_product:
             return np.ones_like(norms)  # exp(0): the distance of a sample from itself is 0
         diagonal = np.empty_like(norms)
@@ -264,7 +272,11 @@ class AbstractKernel(ABC):
         )
 
     def addition(self) -> Expansion | None:
-        """Exact expansion of ``<W, K(S + j) - K(S)>`` as a sum of terms; None if there is none."""
+        """Exact expansion of ``<W, K(S + j) - K(S)>`` as a sum of terms; None if there is none.
+
+        It is the change of HSIC if feature j is added to S; W are label weights, and K(S) is the
+        kernel matrix of the features S.
+        """
         return None
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
@@ -281,7 +293,11 @@ class AbstractKernel(ABC):
         )
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """Bound on the logarithm of `factor` for features with values up to `max_abs`, (c,)."""
+        """Bound on the logarithm of ``1 + factor``, (c,).
+
+        That is the ratio of entries of the kernel matrix without and with a feature, for values up
+        to `max_abs` in magnitude.
+        """
         raise NotImplementedError(
             f"The {self.name} kernel is a product over features, or scored by levels: implement "
             "its exponent."

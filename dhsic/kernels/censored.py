@@ -105,7 +105,7 @@ def scores_of(y: Array, eta: Float, n_weights: int) -> Float:
 
 
 def weights_at(risk: RiskSets, n_weights: int) -> Float:
-    """Values of the weight functions at the event times, (K, n_weights)."""
+    """Values of the weight functions at the K event times, (K, n_weights)."""
     weights = np.cos(np.pi * np.outer(risk.event_ranks, np.arange(n_weights)))
     weights[:, 1:] *= np.sqrt(2.0)
     return np.asarray(weights)

@@ -22,7 +22,10 @@ from dhsic.validation import is_number
 
 @dataclass(frozen=True)
 class Linear(AbstractKernel):
-    """Linear kernel ``K = G``; its scores are additive over features, so one pass ranks all."""
+    """Linear kernel: K are the inner products; scores are additive over features.
+
+    So one pass over the data ranks all features.
+    """
 
     name: ClassVar[str] = "linear"
     is_additive: ClassVar[bool] = True
@@ -42,7 +45,10 @@ class Linear(AbstractKernel):
         return -(x[:, None] * y[None, :])
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Return a matrix of ones, because the expansion of this kernel uses W itself."""
+        """Return a matrix of ones, because the expansion of this kernel uses W itself.
+
+        W are the label weights.
+        """
         return namespace_of(inner).ones_like(inner)
 
     def addition(self) -> Expansion:
@@ -90,9 +96,10 @@ class Polynomial(AbstractKernel):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        r"""Compute a part of ``K(S \ j) - K(S)``, which is ``v^b - u^b``.
+        r"""Compute a tile of the change of the kernel matrix without a feature, ``v^b - u^b``.
 
-        With ``u = G + a`` and ``v = u - x y'``, it is ``-x y' sum_k v^k u^(b-1-k)``.
+        With ``u = G + a`` and ``v = u - x y'``, it is ``-x y' sum_k v^k u^(b-1-k)``. G are the
+        inner products, and x and y the values of the feature at the samples of rows and columns.
         """
         t = x[:, None] * y[None, :]
         u = inner + float(self.offset)
@@ -120,7 +127,8 @@ class Polynomial(AbstractKernel):
 def _binomial(b: int, sign: int) -> Expansion:
     """Expansion ``(u + sign x x')^b - u^b = sum_p sign^p C(b, p) u^(b-p) (x x')^p``.
 
-    Base matrix p is ``u^(b-p)``.
+    u is the offset plus the inner products, and C(b, p) a binomial coefficient. Base matrix p is
+    ``u^(b-p)``.
     """
 
     def functions(X: Array) -> Iterator[Array]:

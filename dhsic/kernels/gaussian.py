@@ -86,7 +86,10 @@ class Gaussian(AbstractKernel):
     has_normal_frequencies: ClassVar[bool] = True
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Compute a part of ``exp(-sigma D)``; negative D (rounding errors) count as 0."""
+        """Compute a tile of ``exp(-sigma D)`` from squared distances D.
+
+        Negative D (rounding errors) count as 0.
+        """
         K = inner * (2 * sigma)
         K -= (sigma * rows)[:, None]
         K -= sigma * columns
@@ -96,10 +99,11 @@ class Gaussian(AbstractKernel):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """Compute ``K o (exp(sigma delta^2) - 1)`` with ``delta = x_i - y_i'``.
+        """Compute the change of the kernel matrix K without a feature, (r, c).
 
-        If this is large, it is computed as ``exp(sigma (delta^2 - D)) - K``, which is accurate even
-        if K underflows.
+        It is ``K o (exp(sigma delta^2) - 1)`` with the differences ``delta = x_i - y_i'`` of its
+        values. If this is large, it is computed as ``exp(sigma (delta^2 - D)) - K``, with squared
+        distances D, which is accurate even if K underflows.
         """
         t = x[:, None] - y[None, :]
         t *= t
@@ -137,7 +141,10 @@ class Gaussian(AbstractKernel):
         return namespace_of(squared_difference).expm1(sigma * squared_difference)
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """Bound ``4 sigma max|x|^2``, from the largest distance between two values of a feature."""
+        """Bound ``4 sigma max_abs^2`` on the logarithm of ``1 + factor``, (c,).
+
+        Two values of a feature differ by at most ``2 max_abs``.
+        """
         return np.asarray(4 * sigma * max_abs**2)
 
     def expansion(self, order: int, sigma: float) -> Expansion:

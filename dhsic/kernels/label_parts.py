@@ -75,7 +75,10 @@ class ClassTarget:
         return np.asarray(self.table[np.ix_(self.codes[rows], self.codes[columns])])
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Low-rank form ``B diag(weights) B'``; rows of B are the rows of `maps`, by class."""
+        """Low-rank form ``B diag(weights) B'`` of the label matrix.
+
+        Each row of B is the row of `maps` for the class of the sample.
+        """
         n = len(self.weights)
         if n > MOST_DIRECTIONS:
             raise InputError(
@@ -88,14 +91,17 @@ class ClassTarget:
         return maps[self.codes], self.weights, 0.0
 
     def norm(self, Q: Float) -> float:
-        """Norm ``||R L R||`` (see the module docstring), computed from sums over the classes."""
+        """Norm ``||R L R||`` of the label matrix L, computed from sums over the classes.
+
+        R is ``I - Q Q'``, which removes the mean and the covariates (basis Q).
+        """
         n = len(self.table)
         along = np.stack([np.bincount(self.codes, column, minlength=n) for column in Q.T])
         inner = np.diag(np.bincount(self.codes, minlength=n)) - along.T @ along
         return _norm_of(inner @ self.table)
 
     def times(self, scale: float) -> ClassTarget:
-        """Return a copy with L multiplied by `scale`."""
+        """Return a copy with the label matrix multiplied by `scale`."""
         return replace(self, weights=self.weights * scale)
 
 
@@ -160,11 +166,14 @@ class RealTargets:
         return np.ascontiguousarray(G.T), np.full(len(G), self.scale), missed
 
     def norm(self, Q: Float) -> float:
-        """Norm ``||R L R||``, see the module docstring."""
+        """Norm ``||R L R||`` of the label matrix L, after R removes the mean and the covariates.
+
+        Q is their orthonormal basis; R is ``I - Q Q'``.
+        """
         return _norm_of_factor(self.factor(ROUGHLY, MOST_DIRECTIONS), Q)
 
     def times(self, scale: float) -> RealTargets:
-        """Return a copy with L multiplied by `scale`."""
+        """Return a copy with the label matrix multiplied by `scale`."""
         return replace(self, scale=self.scale * scale)
 
 
@@ -209,7 +218,7 @@ class MixedTarget:
         return np.asarray(self.classes.tile(rows, columns) + self.numbers.tile(rows, columns))
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Low-rank form of both kernels, with dependent directions removed.
+        """Low-rank form of the label matrices of classes and numbers, without dependent directions.
 
         The directions of the numbers are usually in the span of the directions of the classes,
         unless covariates were regressed out of the numbers.
@@ -222,11 +231,14 @@ class MixedTarget:
         return both @ vectors[:, significant][:, ::-1], np.ones(int(significant.sum())), missing
 
     def norm(self, Q: Float) -> float:
-        """Norm ``||R L R||``, see the module docstring."""
+        """Norm ``||R L R||`` of the label matrix L, after R removes the mean and the covariates.
+
+        Q is their orthonormal basis; R is ``I - Q Q'``.
+        """
         return _norm_of_factor(self.factor(ROUGHLY, MOST_DIRECTIONS), Q)
 
     def times(self, scale: float) -> MixedTarget:
-        """Return a copy with L multiplied by `scale`."""
+        """Return a copy with the label matrix multiplied by `scale`."""
         return MixedTarget(self.classes.times(scale), self.numbers.times(scale))
 
 
@@ -241,7 +253,7 @@ class GivenMatrix:
         return self.matrix[rows, columns]
 
     def factor(self, tolerance: float, max_rank: int) -> PartFactor:
-        """Low-rank form, from the eigenvectors with eigenvalues above rounding errors."""
+        """Low-rank form of the label matrix, from eigenvectors above rounding errors."""
         L, m = self.matrix, len(self.matrix)
         if m > MOST_DECOMPOSED:
             raise InputError(
@@ -262,14 +274,19 @@ LabelPart = TargetPart | GivenMatrix
 
 
 def scaled_alike(parts: list[TargetPart], Q: Float, p: Float | None = None) -> list[TargetPart]:
-    """Scale parts to norm 1 after Q is projected out; with weights p (m,), to weighted norm 1."""
+    """Scale label kernels (`parts`) to norm 1 after the basis Q is projected out.
+
+    Q is an orthonormal basis of the mean and the covariates. With weights p (m,) of the samples,
+    the weighted norm is 1.
+    """
     return [part.times(1.0 / _norm_left(part, Q, p)) for part in parts]
 
 
 def _norm_left(part: TargetPart, Q: Float, p: Float | None = None) -> float:
-    """Norm of a part after Q is projected out.
+    """Norm of the label kernel `part` after the basis Q is projected out.
 
-    If this norm is 0, only the mean is projected out.
+    Q is an orthonormal basis of the mean and the covariates. If this norm is 0, only the mean is
+    projected out.
     """
     if p is None:
         norm, before = part.norm(Q), part.norm(mean_direction(len(Q)))

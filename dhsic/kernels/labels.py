@@ -95,7 +95,7 @@ FEW_DIRECTIONS = 64
 
 @dataclass(frozen=True)
 class LabelMatrix:
-    """Label matrix L as the sum of its parts: class targets in order, then real targets."""
+    """Label matrix L (m, m): the sum of the kernel matrices of class targets, then real targets."""
 
     parts: tuple[LabelPart, ...]
     n_samples: int
@@ -103,7 +103,7 @@ class LabelMatrix:
 
     @property
     def description(self) -> str:
-        """Names of the kernels of all parts, joined by plus signs."""
+        """Names of the kernels of all targets, joined by plus signs."""
         return " + ".join(part.name for part in self.parts)
 
     @property
@@ -130,9 +130,10 @@ class LabelMatrix:
 
     @property
     def readings(self) -> tuple[LabelMatrix, ...]:
-        """Possible readings of the labels.
+        """Possible interpretations of the labels, as label matrices.
 
-        The first is L. Mixed labels also have the label matrices of the classes and of the numbers.
+        The first is the label matrix itself. Mixed labels also have the label matrices of the
+        classes and of the numbers.
         """
         if len(self.parts) == 1 and isinstance(part := self.parts[0], MixedTarget):
             return self, replace(self, parts=(part.classes,)), replace(self, parts=(part.numbers,))
@@ -147,11 +148,11 @@ class LabelMatrix:
 
     @property
     def L(self) -> Float:
-        """Dense L, (m, m), read-only."""
+        """Label matrix as a dense, read-only array (m, m)."""
         return self.tile(slice(0, self.n_samples), slice(0, self.n_samples))
 
     def tile(self, rows: slice, columns: slice) -> Float:
-        """Entries of L at `rows` and `columns`, read-only."""
+        """Entries of the label matrix at `rows` and `columns`, read-only."""
         return reduce(np.add, (part.tile(rows, columns) for part in self.parts))
 
     def factor(
@@ -176,10 +177,10 @@ class LabelMatrix:
     def low_rank(
         self, tolerance: float = COMPLETE, most: int = FEW_DIRECTIONS
     ) -> LowRankSymmetric | None:
-        """Factor L up to a fraction `tolerance` of its trace, by default up to rounding errors.
+        """Factor the label matrix up to a fraction `tolerance` of its trace.
 
-        Returns None if it needs more than `most` directions, for more than 64 classes, and for a
-        precomputed L.
+        By default it is complete up to rounding errors. Returns None if it needs more than `most`
+        directions, for more than 64 classes, and for a precomputed label matrix.
         """
         for part in self.parts:
             classes = part.classes if isinstance(part, MixedTarget) else part

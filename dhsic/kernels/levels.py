@@ -68,9 +68,10 @@ class AbstractProduct(AbstractLevels):
         """
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Compute a part of K, ``exp(-sigma inner)``; `inner` are the sums of r over features.
+        """Compute a tile of the kernel matrix, ``exp(-sigma inner)``.
 
-        `rows` and `columns` must be 0, the distance of a sample from itself.
+        `inner` are sums over features of the distances r between two values. `rows` and `columns`
+        must be 0, the distance of a sample from itself.
         """
         xp = namespace_of(inner)
         if xp.any(rows != 0) or xp.any(columns != 0):
@@ -83,9 +84,10 @@ class AbstractProduct(AbstractLevels):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """Compute ``K o (exp(sigma r) - 1)``.
+        """Compute ``K o (exp(sigma r) - 1)``, the change of the kernel matrix K without a feature.
 
-        If ``sigma r >= 1``, it is computed as the difference of two kernels.
+        r are the distances between its values. If ``sigma r >= 1``, it is computed as the
+        difference of two kernels.
         """
         xp = namespace_of(inner)
         r = self.distance(x[:, None] - y[None, :])
@@ -98,7 +100,10 @@ class AbstractProduct(AbstractLevels):
     def increment(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """Compute ``K o (exp(-sigma r) - 1)``."""
+        """Compute ``K o (exp(-sigma r) - 1)``, the change of the kernel matrix K with a feature.
+
+        r are the distances between its values.
+        """
         t = float(sigma) * self.distance(x[:, None] - y[None, :])
         return self.gram(inner, rows, columns, sigma) * namespace_of(inner).expm1(-t)
 
@@ -107,7 +112,11 @@ class AbstractProduct(AbstractLevels):
         return xp.expm1(float(sigma) * self.distance(xp.sqrt(squared_difference)))
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """Bound ``sigma r(2 max_abs)``, from the largest distance of two values of a feature."""
+        """Bound ``sigma r(2 max_abs)`` on the logarithm of ``1 + factor``, (c,).
+
+        The function r is the distance of two values; those of a feature differ by at most ``2
+        max_abs``.
+        """
         return float(sigma) * self.distance(np.asarray(2.0 * max_abs))
 
 
@@ -199,7 +208,10 @@ class Delta(AbstractLevels):
         return -self.decrement(inner, rows, columns, x, y, sigma)
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Return a matrix of ones, because the expansion of this kernel uses W itself."""
+        """Return a matrix of ones, because the expansion of this kernel uses W itself.
+
+        W are the label weights.
+        """
         return namespace_of(inner).ones_like(inner)
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:

@@ -61,7 +61,10 @@ class AbstractRadial(AbstractKernel):
         """
 
     def scaled(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Compute a part of ``z = sigma D``, (r, c); 0 if samples are equal up to rounding."""
+        """Compute a tile of the scaled squared distances ``z = sigma D``, (r, c).
+
+        An entry is 0 if samples are equal up to rounding.
+        """
         D = squared_distances(inner, rows, columns)
         return _not_rounding(D, rows, columns) * float(sigma)
 
@@ -91,7 +94,11 @@ class AbstractRadial(AbstractKernel):
         return self.change(z, z - remaining)
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """Compute a part of K for key 0, else of ``c_p(z)``, p = `key`; 0 for equal samples."""
+        """Compute a tile of the kernel matrix for key 0, else of ``c_p(z)`` with p = `key`.
+
+        ``c_p(z)`` are the coefficients of order p of the kernel's power series at scaled squared
+        distances z, and 0 for equal samples.
+        """
         z = self.scaled(inner, rows, columns, sigma)
         if key == 0:
             return self.profile(z)

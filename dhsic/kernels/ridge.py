@@ -41,12 +41,18 @@ class Resolvent:
 
     @property
     def inverse(self) -> Float:
-        """Inverse ``M^-1`` on the range of K, (m, m); it is 0 outside the range."""
+        """Inverse of ``M = K + lambda I`` on the range of the kernel matrix K, (m, m).
+
+        It is 0 outside the range.
+        """
         return (self.vectors / (self.values + self.penalty)) @ self.vectors.T
 
     @property
     def smoother(self) -> Float:
-        """Kernel matrix ``Kbar = K M^-1``, (m, m), the smoother of ridge regression."""
+        """Smoother of ridge regression, ``K M^-1`` with ``M = K + lambda I``: (m, m).
+
+        It is the matrix of this kernel; K is the matrix of the inner kernel.
+        """
         return (self.vectors * (self.values / (self.values + self.penalty))) @ self.vectors.T
 
 
@@ -66,15 +72,21 @@ class AbstractMatrixFunction(AbstractKernel):
     @property
     @abstractmethod
     def inside(self) -> AbstractKernel:
-        """Kernel of the matrix K."""
+        """Inner kernel: its matrix K is the argument of the matrix function."""
 
     @property
     def updates(self) -> bool:
-        """Whether removing a feature changes K by a matrix of rank one (linear kernels)."""
+        """Whether removing a feature changes the inner kernel matrix by a matrix of rank one.
+
+        This holds for linear kernels.
+        """
         return self.inside.is_additive
 
     def resolvent(self, G: Float, sigma: float) -> Resolvent:
-        """Compute the resolvent from all inner products G, (m, m), by decomposing K."""
+        """Compute the resolvent from inner products G, (m, m), by decomposing a kernel matrix.
+
+        It is the matrix of the inner kernel.
+        """
         norms = np.diagonal(G)
         K = self.inside.gram(G, norms, norms, sigma)
         values, vectors = eigh(K, driver="evd", check_finite=False)

@@ -85,7 +85,7 @@ class RiskSets:
         return RiskSets(y["event"], deaths.astype(np.float64), first, last)
 
     def sums(self, values: Float) -> Float:
-        """Sums of values (m,) over the samples at risk, for each event time: (K,)."""
+        """Sums of values (m,) over the samples at risk, for each of the K event times: (K,)."""
         K = self.deaths.size
         leaving = np.bincount(self.last, values, minlength=K + 1)
         entering = np.bincount(self.first, values, minlength=K + 1)
@@ -93,16 +93,20 @@ class RiskSets:
         return np.asarray(difference[1:])
 
     def cumulated(self, increments: Float) -> Float:
-        """Sums of increments (K, ...) over the event times at which a sample is at risk: (m, ...).
+        """Sums of increments over the event times at which a sample is at risk: (m, ...).
 
-        The increments may be steps of the cumulative hazard, for example.
+        The increments (K, ...), one per event time, may be steps of the cumulative hazard, for
+        example.
         """
         nothing = np.zeros((1, *increments.shape[1:]))
         upto = np.concatenate([nothing, np.cumsum(increments, axis=0)])
         return np.asarray(upto[self.last] - upto[self.first])
 
     def scores(self, weights: Float, eta: Float) -> Float:
-        """Log-rank scores (m, R) for weights (K, R) and linear predictors eta (m,)."""
+        """Log-rank scores (m, R) for weights (K, R) at K event times.
+
+        The linear predictors of the samples are `eta` (m,).
+        """
         relative = np.exp(eta)
         hazard = self.deaths / np.maximum(self.sums(relative), np.finfo(float).tiny)
         expected = relative[:, None] * self.cumulated(weights * hazard[:, None])
@@ -111,7 +115,10 @@ class RiskSets:
 
     @property
     def event_ranks(self) -> Float:
-        """Fraction of events before each event time, (K,), with half of the tied events."""
+        """Fraction of events before each of the K event times, (K,).
+
+        Half of the tied events count.
+        """
         return np.asarray((np.cumsum(self.deaths) - self.deaths / 2) / self.deaths.sum())
 
 

@@ -30,7 +30,10 @@ STRIP = 192
 
 
 def zero_upper(m: int) -> Float:
-    """Allocate G: zeros (m, m), in Fortran order; only the upper triangle is used."""
+    """Allocate zeros (m, m) for a sum over features, in Fortran order.
+
+    Only the upper triangle is used.
+    """
     return np.zeros((m, m), order="F")
 
 
@@ -85,7 +88,10 @@ def in_strips(m: int, each: Each, change: Callable[[slice], object]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """Statistic G of the surviving features, stored in the upper triangle of `upper` (m, m)."""
+    """Inner products of samples, or another sum over the surviving features that a kernel needs.
+
+    It is stored in the upper triangle of `upper` (m, m).
+    """
 
     upper: Float
 
@@ -96,7 +102,7 @@ class Statistic:
 
     @property
     def diagonal(self) -> Float:
-        """Diagonal of G, (m,): for inner products, the squared norms of the samples."""
+        """Diagonal of the statistic, (m,): for inner products, the squared norms of the samples."""
         return np.asarray(np.diagonal(self.upper))
 
     def tiles(self) -> Iterator[tuple[slice, slice, Float]]:
@@ -114,7 +120,7 @@ class Statistic:
             yield rows, rows, np.where(on_or_below[:n, :n], corner, corner.T)
 
     def to_dense(self) -> Float:
-        """Copy G with both triangles to a new (m, m) array."""
+        """Copy the statistic with both triangles to a new (m, m) array."""
         G = np.empty_like(self.upper, order="C")
         for rows, columns, inner in self.tiles():
             G[rows, columns] = inner
@@ -122,7 +128,7 @@ class Statistic:
         return G
 
     def rows(self, which: Index) -> Float:
-        """Copy the rows `which` of G to a new array, (r, m)."""
+        """Copy the rows `which` of the statistic to a new array, (r, m)."""
         out = np.empty((len(which), self.n_samples), dtype=self.upper.dtype)
         for row, i in zip(out, which.tolist(), strict=True):  # avoids copies of whole columns
             row[:i], row[i:] = self.upper[:i, i], self.upper[i, i:]

@@ -79,27 +79,30 @@ class Blocks:
 
     @cached_property
     def first(self) -> Index:
-        """Index of the first sample of each of the G units, (G,)."""
+        """Index of the first sample of each of the G units (exchanged blocks or samples), (G,)."""
         return np.unique(self.units, return_index=True)[1]
 
     @cached_property
     def by_unit(self) -> Index:
-        """Sample indices sorted by unit, (m,)."""
+        """Sample indices sorted by unit (the block or sample that permutations exchange), (m,)."""
         return np.argsort(self.units, kind="stable")
 
     @cached_property
     def sizes(self) -> Index:
-        """Number of samples of each unit, (G,)."""
+        """Number of samples of each unit (block or sample that permutations exchange), (G,)."""
         return np.bincount(self.units)
 
     @cached_property
     def strata(self) -> Index:
-        """Number of the stratum of each unit, (G,)."""
+        """Number of the stratum of each unit (block or sample that permutations exchange), (G,)."""
         return self._codes(self.within)[self.first]
 
     @cached_property
     def starts(self) -> Index:
-        """Number of the first unit of each stratum."""
+        """Number of the first unit of each stratum.
+
+        Units are the blocks or samples that permutations exchange.
+        """
         return np.flatnonzero(np.diff(self.strata, prepend=-1))
 
     @property
@@ -153,6 +156,8 @@ class Blocks:
     def of_units(self, labels: Array) -> Array:
         """Convert labels of samples, (m,) or (m, t), to labels of the G units, (G,) or (G, t).
 
+        Units are the blocks or samples that permutations exchange.
+
         Raises
         ------
         InputError
@@ -173,15 +178,18 @@ class Blocks:
         return labels[self.first]
 
     def means(self, values: Float) -> Float:
-        """Average values of samples, (R, m), over the samples of each unit: (R, G)."""
+        """Average values of samples, (R, m), over the samples of each unit: (R, G).
+
+        Units are the blocks or samples that permutations exchange.
+        """
         sums = np.add.reduceat(values[:, self.by_unit], np.cumsum(self.sizes) - self.sizes, axis=1)
         return np.asarray(sums / self.sizes)
 
     def centred(self, values: Float, present: Float | None = None) -> Float:
         """Subtract the mean of the stratum from values of units (R, G).
 
-        `present` (G,) is 1 for units with a value, and 0 for others. The others have value 0 and
-        keep it.
+        Units are the blocks or samples that permutations exchange. `present` (G,) is 1 for units
+        with a value, and 0 for others. The others have value 0 and keep it.
         """
         lengths = np.diff(np.append(self.starts, self.n_units))
         n = lengths if present is None else np.add.reduceat(present, self.starts)

@@ -39,7 +39,10 @@ class Directions(Movable):
 
     @staticmethod
     def of(each: Sequence[Float]) -> Directions:
-        """Concatenate the directions of runs, (m, k) each, and pad the last panel with zeros."""
+        """Concatenate the label directions of several runs, (m, k) each.
+
+        The last panel of columns is padded with zeros.
+        """
         edges = [*accumulate((D.shape[1] for D in each), initial=0)]
         padded = np.zeros((len(each[0]), -(-edges[-1] // PANEL) * PANEL))
         padded[:, : edges[-1]] = np.concatenate(each, axis=1)
@@ -76,5 +79,5 @@ class Directions(Movable):
         return Z, D[first]
 
     def of_run(self, place: slice) -> Float:
-        """Return the directions of the run with the columns `place`, (m, k)."""
+        """Return the label directions of the run with the columns `place`, (m, k)."""
         return np.concatenate(self.panels, axis=1)[:, place]

@@ -189,7 +189,7 @@ class Quadratic(Movable):
         return Quadratic(tuple(parts))
 
     def columns(self) -> Iterator[tuple[int, int, Array]]:
-        """Yield parts of T, each as a, b and ``T[a:, a:b]``."""
+        """Yield groups of columns of the stored triangle T, each as a, b and ``T[a:, a:b]``."""
         start = 0
         for panel in self.panels:
             for part in slices(panel.shape[1], NARROW):
@@ -197,7 +197,10 @@ class Quadratic(Movable):
             start += panel.shape[1]
 
     def forms(self, X: Array) -> Float:
-        """Compute ``x' A x`` for every row x of X (c, m): (c,) float64."""
+        """Compute ``x' A x`` for every row x of X (c, m): (c,) float64.
+
+        A is this matrix.
+        """
         xp = namespace_of(X)
         out = zeros(X.shape[0], like=X)
         for a, b, product in self._products(X):
@@ -207,8 +210,8 @@ class Quadratic(Movable):
     def pairs(self, X: Array) -> Float:
         """Compute ``x_k' A x_l`` for all pairs of n vectors per feature, X (n, c, m): (n, n, c).
 
-        ``x_k' T x_l`` contains the entries of A below the diagonal, and ``x_l' T x_k`` the entries
-        above.
+        A is this matrix, and T its stored triangle. ``x_k' T x_l`` contains the entries of A below
+        the diagonal, and ``x_l' T x_k`` the entries above.
         """
         xp = namespace_of(X)
         n, c, m = X.shape
@@ -218,7 +221,10 @@ class Quadratic(Movable):
         return out + xp.permute_dims(out, (1, 0, 2))
 
     def _products(self, X: Array) -> Iterator[tuple[int, int, Array]]:
-        """Yield parts of ``X T`` (c, m), each as a, b and the values of columns a to b - 1."""
+        """Yield groups of columns of ``X T`` (c, m), each as a, b, and columns a to b - 1.
+
+        T is the stored triangle of the matrix.
+        """
         here, a = namespace_of(X) is np, 0
         for panel in self.panels if here else ():
             b = a + panel.shape[1]
@@ -277,20 +283,26 @@ class LowRankQuadratic(Movable):
 
     @property
     def row_sums(self) -> Float:
-        """Row sums of A, (m,) float64."""
+        """Row sums of the matrix, (m,) float64."""
         Y = cast(self.Y, np.float64)
         along = self.theta * namespace_of(Y).sum(Y, axis=1)
         return along @ Y + cast(self.correction, np.float64)
 
     def forms(self, X: Array) -> Float:
-        """Compute ``x' A x`` for every row x of X (c, m): (c,) float64."""
+        """Compute ``x' A x`` for every row x of X (c, m): (c,) float64.
+
+        A is this matrix.
+        """
         xp = namespace_of(X)
         along = cast(X @ self.Y.T, np.float64)  # (c, R)
         own = cast(xp.square(X) @ self.correction, np.float64)
         return xp.square(along) @ self.theta + own
 
     def pairs(self, X: Array) -> Float:
-        """Compute ``x_k' A x_l`` for all pairs of n vectors per feature, X (n, c, m): (n, n, c)."""
+        """Compute ``x_k' A x_l`` for all pairs of n vectors per feature, X (n, c, m): (n, n, c).
+
+        A is this matrix.
+        """
         n, c, m = X.shape
         xp = namespace_of(X)
         flat = xp.reshape(X, (n * c, m))

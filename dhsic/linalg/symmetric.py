@@ -64,20 +64,20 @@ class Symmetric(ABC):
     @property
     @abstractmethod
     def row_sums(self) -> Float:
-        """Row sums ``A 1``, (m,)."""
+        """Row sums of this matrix, (m,)."""
 
     @property
     @abstractmethod
     def norm(self) -> float:
-        """Frobenius norm ``||A||_F``."""
+        """Frobenius norm of this matrix."""
 
     @abstractmethod
     def cubic_sums(self) -> tuple[float, float, float]:
-        """Compute the sums ``sum_ij A_ij^3``, ``sum_ij A_ii A_ij^2`` and ``tr A^3``."""
+        """Compute ``sum_ij A_ij^3``, ``sum_ij A_ii A_ij^2`` and ``tr A^3`` of this matrix A."""
 
     @abstractmethod
     def quadratic(self, Z: Float) -> Float:
-        """Compute the quadratic forms ``z' A z`` of the columns z of Z (m, n): (n,)."""
+        """Compute ``z' A z`` with this matrix A for each column z of Z (m, n): (n,)."""
 
     @abstractmethod
     def to_dense(self) -> Float:
@@ -85,11 +85,17 @@ class Symmetric(ABC):
 
     @abstractmethod
     def changed(self, scale: float, diagonal: Float, less: float = 0.0) -> Symmetric:
-        """Return ``scale A`` with a new `diagonal` (m,), minus `less` times ``I - 1 1' / m``."""
+        """Return `scale` times this matrix with a new `diagonal` (m,), minus `less` times H.
+
+        H is the centring matrix ``I - 1 1' / m``.
+        """
 
     @abstractmethod
     def projected(self, Q: Float) -> Symmetric:
-        """Return ``R A R`` with ``R = I - Q Q'``, for Q (m, p) with orthonormal columns."""
+        """Return ``R A R`` of this matrix A with ``R = I - Q Q'``.
+
+        Q (m, p) has orthonormal columns.
+        """
 
     @abstractmethod
     def of_samples(self, rows: Index) -> Symmetric:
@@ -129,7 +135,7 @@ class DenseSymmetric(Symmetric):
         return self.matrix[rows, columns]
 
     def times(self, x: Float) -> Float:
-        """Compute the product ``A x``, (m,)."""
+        """Multiply this matrix A by a vector: ``A x``, (m,)."""
         return np.asarray(self.matrix @ x)
 
     def cubic_sums(self) -> tuple[float, float, float]:
@@ -210,17 +216,17 @@ class LowRankSymmetric(Symmetric):
 
     @property
     def rank(self) -> int:
-        """Number of directions r."""
+        """Number of columns r of the low-rank factor F."""
         return int(self.F.shape[1])
 
     @cached_property
     def own(self) -> Float:
-        """Diagonal of the product ``B = F diag(weights) F'``, (m,)."""
+        """Diagonal of the low-rank product ``F diag(weights) F'``, (m,)."""
         return diagonal_of_product(self.F, self.weights)
 
     @property
     def diagonal_residual(self) -> Float:
-        """Exact diagonal minus the diagonal of the product B, (m,)."""
+        """Exact diagonal minus the diagonal of the product ``F diag(weights) F'``, (m,)."""
         return self.diagonal - self.own
 
     @property
@@ -234,7 +240,7 @@ class LowRankSymmetric(Symmetric):
 
     @property
     def across(self) -> Float:
-        """Row sums of A without the diagonal, computed from the directions, (m,)."""
+        """Row sums of this matrix without its diagonal, computed from the directions, (m,)."""
         return np.asarray((self.weights * self.F.sum(axis=0)) @ self.F.T - self.own)
 
     @cached_property
@@ -254,7 +260,7 @@ class LowRankSymmetric(Symmetric):
         return np.asarray(A)
 
     def times(self, x: Float) -> Float:
-        """Compute the product ``A x``, (m,)."""
+        """Multiply this matrix A by a vector: ``A x``, (m,)."""
         return self.F @ (self.core @ (self.F.T @ x)) + self.diagonal_residual * x
 
     def cubic_sums(self) -> tuple[float, float, float]:
@@ -354,7 +360,7 @@ class LowRankSymmetric(Symmetric):
         return self.F.nbytes
 
     def hadamard_sums(self, K: LowRankSymmetric) -> Float:
-        """Compute the row sums ``(W o K) 1``, (m,), as in JMLR 2.6.3; W is this matrix."""
+        """Row sums of the elementwise product of this matrix and K, (m,), as in JMLR 2.6.3."""
         weighted = K.F * K.weights
         between = self.core @ (self.F.T @ weighted)  # (q, r)
         sums = np.einsum("ij,ij->i", self.F @ between, K.F)
@@ -389,7 +395,7 @@ class LowRankSymmetric(Symmetric):
         return LowRankSymmetric(Y.T, T / m, self.diagonal * K.diagonal, missing, is_orthogonal=True)
 
     def form(self, scale: float, dtype: Any) -> LowRankQuadratic:
-        """Create the quadratic forms of ``A / scale`` in a dtype."""
+        """Create the quadratic forms of this matrix, divided by `scale`, in a dtype."""
         Y = np.ascontiguousarray(self.F.T, dtype=dtype)
         theta = self.weights / scale
         # Rounding directions to the dtype changes the diagonal of their product, so it is
@@ -440,7 +446,10 @@ def compression(
 
 
 def _strips(U: Float, F: Float) -> Iterator[tuple[slice, Float]]:
-    """Yield slices of s samples with their rows of the result of `products_of`, (s, q r)."""
+    """Yield slices of s samples with their rows of the result of `products_of`, (s, q r).
+
+    A slice is a range of samples.
+    """
     m, n = len(U), U.shape[1] * F.shape[1]
     rows = max(STRIP_ENTRIES // max(n, 1), LEAST_ROWS * n)
     for a in range(0, m, rows):

@@ -136,7 +136,10 @@ def random_directions(seed: int, features: Index, n: int) -> Float:
 
 
 def landmark_statistic(X: Array, rows: Index) -> Landmarks:
-    """Compute `Landmarks` from standardised data X (m, d), for the samples `rows` (b,)."""
+    """Compute the inner products (`Landmarks`) of data X (m, d) with b of its samples.
+
+    X is standardised; the indices of the b samples are `rows`.
+    """
     X = np.asarray(X, dtype=np.float64)
     rows = np.asarray(rows, dtype=np.int64)
     return Landmarks(X[rows] @ X.T, np.einsum("ij,ij->i", X, X), rows)
@@ -170,9 +173,10 @@ class LandmarkStats:
 
 @dataclass(frozen=True, slots=True)
 class BaseRows:
-    """Rows of a base matrix, which is a term of the kernel's expansion, at landmarks.
+    """Rows of a base matrix at the landmarks (sampled samples).
 
-    The landmarks are samples. `key` is the number of the base matrix, or None for K itself.
+    Base matrices are the (m, m) matrices in the series expansion of the kernel. `key` is the number
+    of the base matrix, or None for the kernel matrix K itself.
     """
 
     kernel: AbstractKernel
@@ -220,9 +224,9 @@ class BaseRows:
 
 
 class AbstractFactorizer(ABC):
-    """Method and parameters for the factorization of a kernel's base matrices.
+    """Method and parameters for the low-rank factorization of a kernel matrix K (m, m).
 
-    Base matrices are the terms of the kernel's expansion.
+    It also factors the other (m, m) matrices in the kernel's series expansion (base matrices).
     """
 
     name: ClassVar[str]
@@ -255,12 +259,15 @@ class AbstractFactorizer(ABC):
 
     @abstractmethod
     def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
-        """Compute F (m, r), its weights (r,) and its estimated relative error."""
+        """Compute the factor F (m, r), its weights (r,) and its estimated relative error.
+
+        Then ``F diag(weights) F'`` approximates the kernel matrix.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRows:
-    """Held-out landmarks, on which the error of a factor is measured.
+    """Landmarks that a low-rank factor F did not use, on which the error of F is measured.
 
     `which` (s,) contains their positions among the landmarks, and `embedding` (s, r) the rows of F
     that the fit predicts for them. `sizes` (s,) are the expected sizes of their residuals, up to a
@@ -367,10 +374,10 @@ def measured_error(
 def _squares(
     rows: BaseRows, which: Index, embedding: Float, F: Float, counted: Float
 ) -> tuple[float, float]:
-    """Sum squared residuals, and squared entries, over the rows of s landmarks `which`.
+    """Sum squared residuals, and squared entries, of s rows of K that F (m, r) approximates.
 
-    The product of `embedding` (s, r) and F' predicts the rows. `counted` (m,) are weights of the
-    columns.
+    K is the kernel matrix. The rows belong to the landmarks `which`. The product of `embedding` (s,
+    r) and F' predicts them. `counted` (m,) are weights of the columns.
     """
     residual = total = 0.0
     for columns, K in rows.strips(which):

@@ -25,10 +25,12 @@ DEPENDENT = 1e-10
 
 
 def gram(known: Slice, asked: FittedRound, each: Each = map) -> tuple[Slice, Sums]:
-    """Compute the part of a slice of samples in the Gram matrix ``Z'Z`` of every base matrix.
+    """Compute a slice's contribution to the Gram matrix ``Z'Z``, for every base matrix.
 
-    Row i of Z is the Kronecker product of rows i of two low-rank factors, of the weights W and of
-    the base matrix. The slice is returned unchanged, together with the Gram matrices.
+    A slice is some of the samples; base matrices are the (m, m) terms of the kernel's series
+    expansion. Row i of Z is the Kronecker product of rows i of two low-rank factors, of the label
+    weights W and of the base matrix. The slice is returned unchanged, together with the Gram
+    matrices.
     """
 
     def of(strip: Slice) -> tuple[None, Sums]:
@@ -46,9 +48,10 @@ def leading(
 ) -> tuple[dict[int, Float], dict[int, Float]]:
     """Compute the leading directions ``P = Z mix`` and eigenvalues T of ``A = W o K``.
 
-    Then ``A ~ P diag(T) P'``. Returns `mix` and T for every base matrix K, by its number. Z is the
-    matrix of `gram`, and `sums` is the result of `gram`, added up over slices. The relative error
-    of A is at most `tolerance`, unless P would need more than `most` columns.
+    A is the elementwise product of the label weights W and a base matrix K (a term of the kernel's
+    series expansion). Then ``A ~ P diag(T) P'``. Returns `mix` and T for every base matrix K, by
+    its number. Z is the matrix of `gram`, and `sums` is the result of `gram`, added up over slices.
+    The relative error of A is at most `tolerance`, unless P would need more than `most` columns.
     """
     mix, T = {}, {}
     for base in asked.asked.bases:
@@ -59,11 +62,11 @@ def leading(
 
 
 def core_along(asked: FittedRound, sums: Sums, W: LowRankSymmetric, base: int) -> Float:
-    """Compute ``P' A P``, (k, k), of ``A = W o K`` for the k directions P that slices store.
+    """Compute ``P' A P``, (k, k), for the k directions P that slices of the samples store.
 
-    K is the base matrix with the number `base`.
-
-    `sums` is the result of `dhsic.lowrank.slices.factor`, added up over slices.
+    A is the elementwise product of the label weights W and the base matrix with the number `base`
+    (a term of the kernel's series expansion). `sums` is the result of
+    `dhsic.lowrank.slices.factor`, added up over slices.
     """
     P_Z, fit = sums["P'Z", base], asked.fits[base]
     across = P_Z.reshape(len(P_Z), W.F.shape[1], -1)[:, :, fit.kept]  # (k, q, r)
@@ -100,7 +103,7 @@ class Along:
     sampled: Any = None
 
     def from_checks(self, block: Slice) -> Along:
-        """Return a copy with `ends` and `weights`, computed from the slice of the landmarks."""
+        """Return a copy with `ends` and `weights`, computed from the slice of all landmarks."""
         check_rows = block.part(self.fitted.asked.check)
         ends = {base: check_rows.P[base] @ core for base, core in self.core.items()}
         return replace(self, ends=ends, weights=check_rows.W.F @ check_rows.W.core)
@@ -108,8 +111,9 @@ class Along:
     def functional(self, base: int, known: Slice) -> Float:
         """Compute the coefficients f (s,) of even powers of a feature at the s samples of a slice.
 
-        ``f' x^p`` is the part of the gain of a feature x that products along the directions do not
-        include (see `dhsic.passes.projection`). `base` is the number of the base matrix.
+        ``f' x^p`` is the term of the gain of a feature x (the change of HSIC if x is removed) that
+        products along the directions do not include (see `dhsic.passes.projection`). `base` is the
+        number of the base matrix, a term of the kernel's series expansion.
         """
         P = known.P[base]
         own = np.einsum("ij,ij->i", P @ self.core[base], P)
@@ -138,10 +142,11 @@ class Along:
 class Lead:
     """Request to compute directions ``P = Z mix`` of ``A = W o K``, and functionals B, in slices.
 
-    Z is the matrix of `gram`. In later rounds, linear combinations of the functionals approximate
-    the coefficients of even powers. The columns of B are the coefficients of the present round, a
-    column of ones, and the pairwise products of the first `multiplied` directions. If `multiplied`
-    is 0, B is not computed.
+    Slices contain some of the samples each; W are label weights, and K is a term of the kernel's
+    series. Z is the matrix of `gram`. In later rounds, linear combinations of the functionals
+    approximate the coefficients of even powers. The columns of B are the coefficients of the
+    present round, a column of ones, and the pairwise products of the first `multiplied` directions.
+    If `multiplied` is 0, B is not computed.
     """
 
     along: Along
@@ -152,8 +157,9 @@ class Lead:
 def lead(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, Sums]:
     """Compute directions P (n, k) of ``A = W o K`` and functionals B (n, b) for n samples.
 
-    `Lead` describes both; there is one P and one B per base matrix. Returns the slice with P and B,
-    and its part of the sums ``B'B``, (b, b).
+    `Lead` describes both; there is one P and one B per base matrix (term of the kernel's series
+    expansion). Returns the slice of the samples with P and B, and its contribution to the sums
+    ``B'B``, (b, b).
     """
 
     def of(strip: Slice) -> tuple[tuple[dict[int, Float], dict[int, Float]], Sums]:
@@ -194,10 +200,11 @@ def orthonormal(gram: Float) -> Float:
 
 
 def weigh(known: Slice, asked: Along, each: Each = map) -> tuple[Slice, Sums]:
-    """Compute a slice's part of HSIC, of projections on B, and of errors of sampled features.
+    """Compute a slice's contribution to HSIC, to projections, and to errors of gains.
 
-    The errors are the errors of gains, estimated on check rows. The slice is returned unchanged,
-    together with the sums.
+    A slice is some of the samples. The projections are on the functionals B of `Lead`. Errors of
+    the gains of sampled features are estimated on rows of the kernel matrix that the low-rank
+    factor does not use. The slice is returned unchanged, together with the sums.
     """
     fitted, kernel = asked.fitted, asked.fitted.asked.kernel
     expansion = kernel.expansion(kernel.exact_order or 1, fitted.asked.sigma)
@@ -223,7 +230,10 @@ def weigh(known: Slice, asked: Along, each: Each = map) -> tuple[Slice, Sums]:
 
 
 def lead_and_weigh(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, Sums]:
-    """Run `lead`, then `weigh` along the new directions; return the slice and the sums of both."""
+    """Compute new directions of a slice by `lead`, then sums along them by `weigh`.
+
+    Returns the slice of the samples and the sums of both.
+    """
     with_directions, sums = lead(known, asked, each)
     return with_directions, sums | weigh(with_directions, asked.along, each)[1]
 
@@ -231,10 +241,12 @@ def lead_and_weigh(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, 
 def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]) -> Float:
     """Compute the contribution of each check row to the errors of the gains of features, (n, c).
 
-    Only c sampled features are included. The contributions are t_ij in `dhsic.engines.certificate`,
-    to first order in sigma. `sums` is the result of `weigh`, added up over slices. `lost` (n,), by
-    number of the base matrix, is the difference between the true row sums of A at the check rows
-    and the row sums that the scores use.
+    Check rows are rows of the kernel matrix at landmarks that no factor uses; the gain of a feature
+    is the change of HSIC without it. Only c sampled features are included. The contributions are
+    t_ij in `dhsic.engines.certificate`, to first order in sigma. `sums` is the result of `weigh`,
+    added up over slices of the samples. `lost` (n,), by number of the base matrix, is the
+    difference between the true row sums of ``A = W o K`` at the check rows and the row sums that
+    the scores use.
     """
     fitted, check = asked.fitted, asked.fitted.asked.check
     kernel = fitted.asked.kernel
@@ -258,8 +270,9 @@ def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]
 class HeldForms:
     """Quadratic forms of a low-rank ``A = W o K``, from stored directions, row sums and diagonal.
 
-    For each base matrix in `basis`, the coefficients of even powers are replaced by their
-    projection on the functionals ``B T`` (see `Lead`).
+    W are label weights, and K is a base matrix (term of the kernel's series). For each base matrix
+    in `basis`, the coefficients of even powers are replaced by their projection on the functionals
+    ``B T`` (see `Lead`).
 
     Attributes
     ----------
@@ -283,14 +296,15 @@ class HeldForms:
     def of_round(
         along: Along, basis: Mapping[int, Float], coefficients: Mapping[int, Float], m: int
     ) -> HeldForms:
-        """Create the forms for m samples, with the eigendecomposition of each ``P' A P``."""
+        """Create the low-rank matrices for m samples; decompose each matrix ``P' A P``."""
         turned = {base: (*np.linalg.eigh(core),) for base, core in along.core.items()}
         return HeldForms(along, basis, coefficients, turned, m)
 
     def of(self, known: Slice) -> dict[int, LowRankSymmetric]:
-        """Return the low-rank form of A at the samples of a slice, by number of the base matrix.
+        """Return the low-rank matrix ``A = W o K`` at the samples of a slice.
 
-        Its row sums are over all samples.
+        W are label weights. There is one A per base matrix K (term of the kernel's series
+        expansion), by its number. The row sums of A are over all samples.
         """
         return {base: self._of_base(base, known) for base in self.turned}
 
@@ -309,17 +323,19 @@ class HeldForms:
         return LowRankSymmetric(F, T / m, diagonal, is_orthogonal=True, sums=sums)
 
     def sizes(self, known: Slice) -> dict[int, Float]:
-        """Compute the squared norms of the low-rank and the exact diagonal of A, (2,).
+        """Compute squared norms of the low-rank and the exact diagonal of ``A = W o K``, (2,).
 
-        The result is by number of the base matrix, and includes only the samples of the slice.
+        W are the label weights and K is a base matrix (term of the kernel's series expansion). The
+        result is by number of the base matrix, and includes only the samples of the slice.
         """
         A = self.of(known)
         return {base: np.array([a.own @ a.own, a.diagonal @ a.diagonal]) for base, a in A.items()}
 
     def norm(self, base: int, own: float, diagonal: float) -> float:
-        """Compute the norm ``||A||_F`` for one base matrix.
+        """Compute the norm ``||A||_F`` of ``A = W o K`` for one base matrix K.
 
-        `own` and `diagonal` are the two results of `sizes`, summed over slices.
+        W are label weights; base matrices are the terms of the kernel's series. `own` and
+        `diagonal` are the two results of `sizes`, summed over slices of the samples.
         """
         T = self.turned[base][0]
         return float(np.sqrt(max(float(T @ T) - own, 0.0) + diagonal))
@@ -328,8 +344,9 @@ class HeldForms:
 def projected_on(known: Slice, basis: Mapping[int, Float]) -> Array:
     """Return the directions on which features are projected, as rows (n, s).
 
-    For each base matrix they are P and the functionals ``B T``. `basis` contains T by number of the
-    base matrix, and s is the number of samples of the slice.
+    For each base matrix (term of the kernel's series expansion) they are the leading directions P
+    and the functionals ``B T`` of `HeldForms`. `basis` contains T by number of the base matrix, and
+    s is the number of samples of the slice.
     """
     rows = [B.T for base in sorted(basis) for B in (known.P[base], known.B[base] @ basis[base])]
     return np.concatenate(rows, dtype=np.float32, casting="same_kind")
@@ -337,7 +354,9 @@ def projected_on(known: Slice, basis: Mapping[int, Float]) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """State of a low-rank round: ``A = W o K`` along stored directions, and sums over slices.
+    """State of a low-rank round: ``A = W o K`` along stored directions, and sums over samples.
+
+    W are label weights, and K is a base matrix (term of the kernel's series).
 
     Attributes
     ----------
@@ -361,5 +380,5 @@ class Weighed:
 
     @property
     def rank(self) -> int:
-        """Maximum number of directions over all base matrices."""
+        """Maximum number of low-rank directions, over all terms of the kernel's series."""
         return max((len(core) for core in self.along.core.values()), default=0)

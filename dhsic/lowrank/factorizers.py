@@ -290,7 +290,11 @@ class Spectral(AbstractFactorizer):
             )
 
     def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
-        """Compute ``F = K_mb V |lambda|^{-1/2}``; weights are the signs of lambda."""
+        """Compute ``F = K_mb V |lambda|^{-1/2}``; weights are the signs of lambda.
+
+        V and lambda are eigenvectors and eigenvalues of the kernel matrix K among b landmarks; K_mb
+        are its columns there.
+        """
         m = rows.landmarks.n_samples
         directions, held_out = self.extension(rows, m, seed)
         F = np.zeros((m, directions.rank))
@@ -320,7 +324,7 @@ class Spectral(AbstractFactorizer):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extension:
-    """Leading eigenvectors of K among n landmarks: ``V diag(values) V'``.
+    """Leading eigenvectors V of the kernel matrix among n landmarks: ``V diag(values) V'``.
 
     The method `over` extends them to other samples by Nystrom's formula.
 
@@ -336,7 +340,7 @@ class Extension:
 
     @property
     def rank(self) -> int:
-        """Number of directions r."""
+        """Number of eigenvectors r that are extended to other samples."""
         return len(self.values)
 
     @property

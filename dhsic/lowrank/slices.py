@@ -58,7 +58,7 @@ Sums = dict[Hashable, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beside:
-    """Partial result (r, s) with one column per sample of a slice; ``+`` concatenates columns."""
+    """Partial result (r, s) with one column per sample of a slice; ``+`` joins the columns."""
 
     columns: Array
 
@@ -67,7 +67,7 @@ class Beside:
 
 
 def add_sums(left: Sums, right: Sums) -> Sums:
-    """Add the partial sums of two slices, entry by entry."""
+    """Add the partial sums of two slices of the samples, entry by entry."""
     return {name: value + right[name] for name, value in left.items()}
 
 
@@ -115,7 +115,7 @@ class Slice:
         return self.sums[len(self.sums) - self.W.F.shape[1] :]
 
     def strips(self) -> Iterator[Slice]:
-        """Yield parts of the slice with `STRIP` samples each."""
+        """Yield pieces of the slice with `STRIP` samples each."""
         for a in range(0, len(self.samples), STRIP):
             yield self.part(slice(a, a + STRIP))
 
@@ -158,7 +158,7 @@ def over_strips(
 
 
 def concatenate_slices(parts: Sequence[Slice]) -> Slice:
-    """Concatenate slices in the given order."""
+    """Concatenate slices of the samples in the given order."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
@@ -183,7 +183,7 @@ def concatenate_slices(parts: Sequence[Slice]) -> Slice:
 
 
 def rows_of(W: LowRankSymmetric, which: slice | Index) -> LowRankSymmetric:
-    """Return the rows `which` of W in low-rank form."""
+    """Return the rows `which` of the low-rank label weights W, again in low-rank form."""
     return LowRankSymmetric(W.F[which], W.weights, W.diagonal[which])
 
 
@@ -219,14 +219,20 @@ class SlicedRound:
     W: LowRankSymmetric
 
     def at(self, base: int, which: Index, known: Slice) -> Float:
-        """Compute a base matrix between n landmarks `which` and s samples of a slice, (n, s)."""
+        """Compute a base matrix between n landmarks `which` and s samples of a slice, (n, s).
+
+        Base matrices are the terms of the kernel's series expansion; `base` is the number of one.
+        """
         inner = known.inner[which]
         if base == LINEAR:
             return inner
         return self.kernel.part(base, inner, self.norms[which], known.norms, self.sigma)
 
     def diagonal(self, base: int, known: Slice) -> Float:
-        """Compute the diagonal of a base matrix at the samples of a slice, (s,)."""
+        """Compute the diagonal of a base matrix at the samples of a slice, (s,).
+
+        Base matrices are the terms of the kernel's series expansion; `base` is the number of one.
+        """
         if base == LINEAR:
             return known.norms
         return self.kernel.diagonal(base, known.norms, self.sigma)
@@ -239,7 +245,11 @@ class SlicedRound:
         return known.places(self.rows[which])
 
     def checks(self, base: int, known: Slice) -> Float:
-        """Compute the n check rows of a base matrix at s samples, (n, s), with diagonal 0."""
+        """Compute n rows of a base matrix (term of the kernel's series) at s samples, (n, s).
+
+        They are the check rows: rows at landmarks that the low-rank factor does not use. Entries on
+        the diagonal are 0.
+        """
         C = self.at(base, self.check, known)
         C[self.itself(self.check, known)] = 0.0
         return C
@@ -247,8 +257,9 @@ class SlicedRound:
     def turned(self, known: Slice) -> Sums:
         """Compute the rows of ``2 A`` (float32) that measure the drift of the kernel.
 
-        Also computes the row sums and the diagonal of A for the same rows. All are restricted to
-        the samples of a slice; the diagonal is 0 for other samples.
+        A is the elementwise product of the label weights W and the kernel matrix K. Also computes
+        the row sums and the diagonal of A for the same rows. All are restricted to the samples of a
+        slice; the diagonal is 0 for other samples.
         """
         here, itself = self.itself(self.turning, known)
         A = (self.W.F @ self.W.core) @ known.W.F.T
@@ -260,17 +271,21 @@ class SlicedRound:
         return {"2 A": Beside((2.0 * A).astype(np.float32)), "A 1": A.sum(axis=1), "diag A": own}
 
     def columns(self, base: int) -> slice:
-        """Return the columns of one base matrix in the concatenated directions of all of them."""
+        """Return the columns of one base matrix in the concatenated directions of all of them.
+
+        Base matrices are the terms of the kernel's series expansion.
+        """
         sizes = {key: extension.rank for key, extension in self.extensions.items()}
         start = sum(size for key, size in sizes.items() if key < base)
         return slice(start, start + sizes[base])
 
 
 def factor(known: Slice, asked: SlicedRound, each: Each = map) -> tuple[Slice, Sums]:
-    """Compute the directions F of a round for a slice; return the slice with F, and sums.
+    """Compute the low-rank directions F of a slice; return the slice with F, and sums.
 
-    The sums contain the input of `fit_directions`, the rows of ``2 A``, and, if the slice has
-    directions P, ``P'Z``.
+    A slice is some of the samples. The sums contain the input of `fit_directions`, rows of ``2 A``
+    (A is the elementwise product of the label weights W and the kernel matrix K), and, if the slice
+    has directions P of an earlier round, ``P'Z``; the docstring of the module defines Z.
     """
     keys = sorted(asked.extensions)
 
@@ -300,10 +315,10 @@ def _extended(asked: SlicedRound, key: int, known: Slice) -> Float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """Choice of the low-rank directions of K that a round uses.
+    """Choice of the low-rank directions F of the kernel matrix that a round uses.
 
-    `kept` (r,) contains their columns, and `weights` (r,) their weights w. `between` (q, r) is
-    ``M U'F diag(w)``.
+    `kept` (r,) contains their columns, and `weights` (r,) their weights w. `between` (q, r) is ``M
+    U'F diag(w)``, where the label weights are ``U M U'``.
     """
 
     kept: Index
@@ -329,7 +344,10 @@ class FittedRound:
     row_sums: Float | None = None
 
     def factor(self, base: int, known: Slice) -> LowRankSymmetric:
-        """Return the rows of the low-rank factor of a base matrix at the samples of a slice."""
+        """Return the rows of a low-rank factor of the kernel matrix at the samples of a slice.
+
+        `base` is the number of the factored matrix, a term of the kernel's series expansion.
+        """
         fit = self.fits[base]
         F = known.F[base][:, fit.kept]
         return LowRankSymmetric(F, fit.weights, self.asked.diagonal(base, known))
@@ -353,15 +371,19 @@ class FittedRound:
         return sums
 
     def _by_factor(self, base: int, known: Slice) -> Float:
-        """Compute the row sums from the low-rank factor of K, as in JMLR 2.6.3."""
+        """Compute the row sums of ``W o K`` from the low-rank factor of K, as in JMLR 2.6.3.
+
+        W are the label weights.
+        """
         K, W = self.factor(base, known), known.W
         sums = np.einsum("ij,ij->i", W.F @ self.fits[base].between, K.F)
         return np.asarray(sums - W.own * K.own + W.diagonal * K.diagonal)
 
 
 def fit_directions(asked: SlicedRound, block: Slice, sums: Sums, m: int) -> FittedRound:
-    """Choose the directions of each base matrix that predict the check rows best.
+    """Choose the low-rank directions that best predict rows of K that no factor uses.
 
+    They are chosen for K and the other terms of the kernel's series expansion (base matrices).
     `sums` is the result of `factor`, added up over slices. `block` is the slice of the landmarks,
     and m is the number of samples.
     """
@@ -383,7 +405,10 @@ def fit_directions(asked: SlicedRound, block: Slice, sums: Sums, m: int) -> Fitt
 def _squared_residuals(
     asked: SlicedRound, block: Slice, sums: Sums, key: int, kept: Index, weights: Float
 ) -> Float:
-    """Compute the sum of squared residuals of the check rows for 0 to r directions, (r + 1,)."""
+    """Sum the squared residuals of check rows for the first 0 to r low-rank directions, (r + 1,).
+
+    Check rows are rows of the kernel matrix at landmarks that the factor does not use.
+    """
     at = block.F[key][asked.check][:, kept] * weights  # (n, r)
     columns = asked.columns(key).start + kept
     first = np.append(0.0, np.cumsum(np.einsum("ij,ij->j", at, sums["C F", key][:, columns])))
@@ -398,7 +423,8 @@ def _squared_residuals(
 def _slope(asked: SlicedRound, block: Slice, sums: Sums, fits: Mapping[int, Fit]) -> float:
     """Compute the slope ``<R_K, R_G> / ||R_G||^2`` of the residuals of K on the residuals of G.
 
-    G is the matrix of inner products. The residuals are those of the check rows, off the diagonal.
+    K is the kernel matrix, and G is the matrix of inner products. The residuals are those of
+    low-rank factors on rows that the factors do not use (check rows), off the diagonal.
     """
 
     def missed(one: int, other: int) -> float:
@@ -421,5 +447,8 @@ def _slope(asked: SlicedRound, block: Slice, sums: Sums, fits: Mapping[int, Fit]
 
 
 def value(known: Slice, asked: FittedRound) -> float:
-    """Compute the contribution of the samples of a slice to HSIC, ``1' (W o K) 1``."""
+    """Compute the contribution of the samples of a slice to HSIC, ``1' (W o K) 1``.
+
+    W are the label weights, and K is the kernel matrix of the data.
+    """
     return float(asked.sums(0, known).sum())

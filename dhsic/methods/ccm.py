@@ -74,7 +74,10 @@ REACH = 0.5
 
 @dataclass(frozen=True)
 class AbstractConditional(ABC):
-    """Objective of CCM in one of its forms; the module docstring defines the symbols."""
+    """Objective of CCM, with or without the matrix inverse.
+
+    The module docstring defines the symbols.
+    """
 
     centring: Centring  # from weights to G_w
     Y: Float  # (m, k), centred
@@ -112,11 +115,11 @@ class AbstractConditional(ABC):
 
 @dataclass(frozen=True)
 class WithInverse(AbstractConditional):
-    """Objective Q(w) with the inverse, eq. 14 and 17, or eq. 20 with Fourier features.
+    """Objective Q(w) of CCM with the inverse of the kernel matrix; w are feature weights.
 
-    Eq. 20 as printed is scaled by ``n eps`` and lacks the constant ``tr Y'Y``. Here it is neither
-    scaled nor shifted. The minima are the same, and lambda_1 of eq. 18 has the same meaning with
-    every approximation.
+    It is eq. 14 and 17, or eq. 20 with Fourier features. Eq. 20 as printed is scaled by ``n eps``
+    and lacks the constant ``tr Y'Y``. Here it is neither scaled nor shifted. The minima are the
+    same, and lambda_1 of eq. 18 has the same meaning with every approximation.
     """
 
     def solved(self, G: AbstractCentred) -> tuple[float, Float, Float]:
@@ -189,7 +192,10 @@ class Minimisation(AbstractWeighting):
             self._compact(after.w)
 
     def potential(self, w: Float) -> Float:
-        """Decrease of the objective per unit of each weight, (n,)."""
+        """Estimated decrease of the objective per unit of each feature weight, (n,).
+
+        For kernels of squared weights, it is per unit of the squared weight.
+        """
         self._compact(w)
         return -self.objective.slopes(w)
 

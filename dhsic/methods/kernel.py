@@ -146,7 +146,7 @@ class KernelSelector(Selector, Generic[D]):
 
     @abstractmethod
     def _dependence(self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None) -> D:
-        """Create the function HSIC(sigma, S) of a feature set S; `budget` is as in `rank`."""
+        """Create the object that computes HSIC of a set of features; `budget` is as in `rank`."""
 
     @abstractmethod
     def _ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:

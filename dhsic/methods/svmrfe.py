@@ -83,7 +83,7 @@ class SVMRFE(AbstractElimination):
         return labels
 
     def engines(self, run: SelectionRun, solver: str) -> EnginePlan:
-        """Scoring engines: always exact, because W is a full matrix."""
+        """Scoring engines: always exact, because the label weights are a full matrix."""
         return EnginePlan(is_low_rank=False, eager=False, may_square=True)
 
     def _dependence(
@@ -106,8 +106,8 @@ class SVMRFE(AbstractElimination):
     def machine_kernel(self) -> AbstractKernel:
         """Kernel of the rounds.
 
-        The linear kernel is replaced by an equal kernel that needs all rounds, because W changes
-        between rounds.
+        The linear kernel is replaced by an equal kernel that needs all rounds, because the label
+        weights W change between rounds.
         """
         # a polynomial of degree 1 is the same kernel
         return Polynomial(1, 0.0) if self._kernel == Linear() else self._kernel

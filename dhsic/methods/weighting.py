@@ -88,7 +88,11 @@ class WeightingState:
 
 @dataclass(frozen=True)
 class ZeroNorm(AbstractWeighting):
-    """Objective ``<W, K_w> - lambda 1' (1 - exp(-alpha w))``, see the module docstring."""
+    """Objective ``<W, K_w> - lambda 1' (1 - exp(-alpha w))`` of feature weights w.
+
+    W are label weights, and K_w is the kernel matrix of the weighted features, see the module
+    docstring.
+    """
 
     state: ClassVar = WeightingState
 
@@ -118,7 +122,10 @@ class ZeroNorm(AbstractWeighting):
             )
 
     def potential(self, w: Float) -> Float:
-        """Derivative of ``<W, K_w>`` with respect to the squared weight of every feature, (n,)."""
+        """Derivative of HSIC, ``<W, K_w>``, with respect to each squared feature weight, (n,).
+
+        W are label weights, and K_w is the kernel matrix of the weighted features.
+        """
         self.data.compact(w)
         return self.by_squares(self.W, self.gram(w), np.ones(w.shape, dtype=bool))
 
@@ -131,7 +138,10 @@ class ZeroNorm(AbstractWeighting):
         return Tangent(self, w * w, K, c)
 
     def by_squares(self, W: Float, K: Float, which: Mask) -> Float:
-        """Derivative (n,) of ``<W, K>`` with respect to squared weights; 0 outside `which`."""
+        """Derivative (n,) of ``<W, K>`` with respect to squared feature weights; 0 outside `which`.
+
+        W are label weights, and K is the kernel matrix of the weighted features.
+        """
         return self.data.spreads(-self.sigma * W * K, which)
 
     def _step(self, state: WeightingState, K: Float) -> tuple[WeightingState, Float]:
@@ -211,9 +221,10 @@ class FeatureWeighting(DescentSelector):
         check_statistic(self.statistic, run.n_samples)
 
     def _sizes(self) -> tuple[int, int]:
-        """Number of (m, m) kernel matrices, and of random features.
+        """Number of (m, m) kernel matrices, and of random features, that a run needs.
 
-        There are two kernel matrices, for positive and negative W, and no random features.
+        There are two kernel matrices, for positive and negative label weights, and no random
+        features.
         """
         return 2, 0
 

@@ -171,7 +171,7 @@ def tile_of(dtype: Any) -> int:
 
 
 def exact_tile(m: int, tiles: int = TILES) -> int:
-    """Memory of the float64 arrays that a task holds, in bytes.
+    """Memory of the float64 arrays that a task of the exact engine holds, in bytes.
 
     There are `tiles` arrays of shape (`TILE`, m).
     """
@@ -241,7 +241,7 @@ class AbstractSum(AbstractPass):
 
 
 def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | None]) -> Any:
-    """Run a pass over the blocks of a job, on a worker.
+    """Run a pass over the blocks of features of a job, on a worker.
 
     `asked` contains the pass and the sample indices of the run (None: all samples).
     """
@@ -328,7 +328,7 @@ class Values(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class Sum(AbstractSum):
-    """Pass that sums a kernel's statistic (such as inner products of samples) over features.
+    """Pass that sums inner products of samples, or another statistic of a kernel, over features.
 
     The result is an upper triangle, (m, m).
     """
@@ -375,7 +375,7 @@ class AbstractByTile(AbstractPass):
 
 
 class AbstractShared(AbstractPass):
-    """Pass that can share a part of its work with the passes of other runs."""
+    """Pass that can share some of its work with the passes of other runs."""
 
     @property
     @abstractmethod
@@ -385,7 +385,10 @@ class AbstractShared(AbstractPass):
     @classmethod
     @abstractmethod
     def together(cls, passes: Sequence[Any], blocks: Iterable[Tile], m: int) -> Sequence[Any]:
-        """Compute the results of passes that have the same `shares` key."""
+        """Compute the results of passes of several runs that can share work.
+
+        These passes have the same `shares` key.
+        """
 
     def over(self, blocks: Iterator[Tile], m: int) -> Any:
         return self.together([self], blocks, m)[0]

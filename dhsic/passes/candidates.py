@@ -62,7 +62,7 @@ Gains = tuple[Float, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Engines and data that are used to score candidates."""
+    """Engines and data that are used to score candidates for removal or addition."""
 
     engines: AbstractEngines
     data: AbstractReader
@@ -192,9 +192,10 @@ def _share(difference: Float, errors: Float) -> float:
 class Threshold:
     """Removal threshold of a round: halfway between the n-th largest gain and the next one.
 
-    S are the features of the round; the n features with the largest gains are removed. A fraction
-    `tolerance` of the removed features may be wrong. If any feature is near the threshold, at least
-    `fewest` features are scored exactly (default `PROBED`).
+    The gain of a feature is the change of HSIC without it. S are the features of the round; the n
+    features with the largest gains are removed. A fraction `tolerance` of the removed features may
+    be wrong. If any feature is near the threshold, at least `fewest` features are scored exactly
+    (default `PROBED`).
     """
 
     question: ScoringProblem
@@ -205,11 +206,12 @@ class Threshold:
     fewest: int = 0
 
     def corrected(self, gains: Float, certificate: Certificate) -> tuple[Float, Index, Certificate]:
-        """Score exactly the features that an error could move across the threshold.
+        """Score exactly the features that an error could move across the removal threshold.
 
-        Returns all gains, the positions of the exact gains, and a certificate. The exact gains show
-        the mean error of the approximate ones, relative to the mean square of the feature. The
-        other gains are corrected by this error.
+        The gain of a feature is the change of HSIC if it is removed. Returns all gains, the
+        positions of the exact gains, and a certificate. The exact gains show the mean error of the
+        approximate ones, relative to the mean square of the feature. The other gains are corrected
+        by this error.
         """
         exact, sizes = gains.copy(), self.data.sizes(self.S)
         scored = np.zeros(self.S.size, dtype=bool)
@@ -263,9 +265,9 @@ def scored_to(
 ) -> Float:
     """Compute gains of features by the float32 power series, to a given precision.
 
-    Each feature has its own order of the series. The truncation error is at most `part` of the
-    spread of gains. Features that need an order above `HIGHEST_ORDER` are scored by the final
-    engine.
+    The gain of a feature is the change of HSIC if it is removed. Each feature has its own order of
+    the series. The truncation error is at most `part` times the standard deviation of the gains.
+    Features that need an order above `HIGHEST_ORDER` are scored by the final engine.
     """
     facts = data.facts(features)
     orders = orders_for(question.kernel, question.sigma, facts, question.n_samples, part)
@@ -372,16 +374,13 @@ class Membership(AbstractCandidates):
 
 @dataclass(frozen=True, slots=True)
 class ScoreGroups(AbstractPass):
-    """Pass that computes the gains of whole groups.
+    """Pass that computes the gains of whole groups: the change of HSIC without each group.
 
-    The result is the group numbers and their gains, (g,) each.
-
-    G (m, m) is the statistic of all features of the round. The statistic G_g of group g is summed
-    while its features are read. Without the group the statistic is ``G - G_g``; the change of the
-    kernel is computed tile by tile.
-
-    All features of a group are in one job. `sizes` (n_groups,) is the number of features of each
-    group, and tags are group numbers. `state` is a state of the engine `Direct`. If `joining`,
+    The result is the group numbers and their gains, (g,) each. G (m, m) is the statistic of all
+    features of the round. The statistic G_g of group g is summed while its features are read.
+    Without the group the statistic is ``G - G_g``; the change of the kernel is computed tile by
+    tile. All features of a group are in one job. `sizes` (n_groups,) is the number of features of
+    each group, and tags are group numbers. `state` is a state of the engine `Direct`. If `joining`,
     groups are added instead of removed.
     """
 
@@ -397,7 +396,10 @@ class ScoreGroups(AbstractPass):
         return np.array(order, dtype=np.int64), np.array([gains[group] for group in order])
 
     def _statistics(self, blocks: Iterator[Tile], m: int) -> Iterator[tuple[int, Float]]:
-        """Yield each group and its statistic once all features of the group have been read."""
+        """Yield each group of features, and its statistic (such as inner products of samples).
+
+        A group is complete once all its features have been read.
+        """
         open_: dict[int, Float] = {}
         n_unread = self.sizes.copy()
         for tile in split_tiles(blocks, 2 * TILE):
@@ -418,10 +420,10 @@ class ScoreGroups(AbstractPass):
 
     @staticmethod
     def _without(state: DirectState, upper: Float) -> float:
-        """Gain of removing a group g from the features S, ``<W, K(S without g) - K(S)>``.
+        """Change of HSIC without a group g of the features S, ``<W, K(S without g) - K(S)>``.
 
-        `state` has the weights W and the statistic of S; `upper` is the upper triangle of the
-        statistic G_g of the group, (m, m).
+        K(S) is the kernel matrix of S. `state` has the label weights W and the statistic of S;
+        `upper` is the upper triangle of the statistic G_g of the group, (m, m).
         """
         part = Statistic(upper)
         G_g, norms_g = part.to_dense(), part.diagonal
@@ -447,10 +449,10 @@ class ScoreGroups(AbstractPass):
         return gain
 
     def _with(self, state: DirectState, upper: Float) -> float:
-        """Gain of adding a group g to the features S, ``<W, K(S with g) - K(S)>``.
+        """Change of HSIC if a group g is added to the features S, ``<W, K(S with g) - K(S)>``.
 
-        `state` and `upper` are as in `_without`. It is the negative of the gain of removing g from
-        the larger set.
+        K(S) is the kernel matrix of S, and W are label weights. `state` and `upper` are as in
+        `_without`. It is the negative of the gain of removing g from the larger set.
         """
         part = Statistic(upper)
         G, norms = state.G + part.to_dense(), state.norms + part.diagonal

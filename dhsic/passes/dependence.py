@@ -121,7 +121,10 @@ class AbstractRoundDependence(ABC):
         self.data.close()
 
     def _largest(self, sigma: float, hsic: float, gains: Float, n: int) -> tuple[Index, Index]:
-        """Positions of the n largest gains, the largest first, and positions of the others."""
+        """Positions of the n features with the largest gains, the largest first, and of the others.
+
+        The gain of a feature is the change of HSIC without (or with) it.
+        """
         check_gains(self.choices.kernel, sigma, hsic, gains)
         first = largest(gains, n, tie_width(gains))
         return first, np.delete(np.arange(gains.size), first)
@@ -219,9 +222,11 @@ class SourceDependence(AbstractRoundDependence):
         return {"turn": 0.0 if before is None else turn(self._form, before)}
 
     def _rows_of_form(self, sigma: float) -> Array | None:
-        """Sampled rows of B, the quadratic form of gains (see `dhsic.engines.kernel_drift`).
+        """Compute sampled rows of B, the matrix of the quadratic form that approximates scores.
 
-        The result is None if the kernel is additive and never drifts, or if rows are unavailable.
+        To first order, ``x' B x`` is the change of HSIC without the feature x (see
+        `dhsic.engines.kernel_drift`). The result is None if the kernel is additive and never
+        drifts, or if rows are unavailable.
         """
         if self.choices.kernel.is_additive:
             return None
@@ -308,7 +313,10 @@ class SourceForward(AbstractRoundDependence):
         return int(T[j]), float(values[j])
 
     def _hsic_of(self, G: Float, n_features: int) -> float:
-        """HSIC, ``<W, K>``, from the statistic G (m, m); the bandwidth policy chooses sigma."""
+        """HSIC of `n_features` features, from the sum G (m, m) over them, such as inner products.
+
+        The bandwidth policy chooses sigma.
+        """
         kernel = self.choices.kernel
         stats = DistanceStats(kernel, self._W, Statistic.of(G))
         sigma = self.choices.bandwidth(stats, n_features) if kernel.has_bandwidth else 1.0
@@ -323,9 +331,10 @@ class SourceForward(AbstractRoundDependence):
         return np.stack([self._kept[int(j)] for j in T])
 
     def gains(self, engines: AbstractEngines, S: Index, n: int, *, aloud: bool = True) -> Gains:
-        """Compute gains of the candidates S, accurate enough to rank the n largest.
+        """Compute the gains of the candidates S, accurate enough to rank the n largest.
 
-        Also returns a record of the work. Progress is reported if `aloud`.
+        The gain of a candidate is the change of HSIC if it is added. Also returns a record of the
+        work. Progress is reported if `aloud`.
         """
         if self._lasts:
             score = partial(lasting_gains, engines, self.data)
@@ -390,7 +399,7 @@ class SourceForward(AbstractRoundDependence):
 
     @property
     def _lasts(self) -> bool:
-        """Whether gains are the same in all rounds and can be reused."""
+        """Whether scores of candidates are the same in all rounds, as under additive kernels."""
         return self.choices.kernel.is_additive and self._candidates.has_engines
 
     def _engines(self, sigma: float) -> AbstractEngines:
@@ -438,7 +447,8 @@ class SourceForward(AbstractRoundDependence):
 def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float) -> None:
     """Raise InputError if any gain is not finite, or if all gains are 0.
 
-    All gains are 0 if sigma does not suit the data, so that K is constant or the identity.
+    Gains are the changes of HSIC without (or with) each feature. All gains are 0 if sigma does not
+    suit the data, so that the kernel matrix is constant or the identity.
     """
     lost = int((~np.isfinite(gains)).sum())
     if lost:

@@ -57,7 +57,10 @@ LOW_RANK, SAMPLES = 4, 4
 
 
 def flops_of_round(m: int, n_features: int) -> float:
-    """Floating-point operations of an exact round, including updates of the statistic."""
+    """Floating-point operations of an exact round over m samples and `n_features` features.
+
+    They include the updates of the inner products of samples.
+    """
     return 2.3 * m * m * n_features
 
 
@@ -140,7 +143,10 @@ class EnginePlan:
         return pass_costs
 
     def _squares(self, m: int, n_bases: int) -> int:
-        """Bytes of the (m, m) matrices of a run, for a kernel with `n_bases` base matrices."""
+        """Bytes of the (m, m) matrices of a run.
+
+        The series of the kernel has `n_bases` terms with such a matrix.
+        """
         if not self.may_square:
             return 0
         return square_bytes(m, n_bases) + 4 * LAZY_SQUARES * m * m * self.is_lazy
@@ -148,7 +154,10 @@ class EnginePlan:
     def _of_slices(
         self, source: AbstractSource, runtime: AbstractRuntime, m: int
     ) -> MemoryEstimate:
-        """Estimate the memory of the client process if slices of the samples stay on workers."""
+        """Estimate the memory of the client process if workers store the arrays over samples.
+
+        Each worker stores slices: arrays over some of the samples.
+        """
         numbers = WITH_DIRECTIONS if runtime.shared_folder is None else OF_SAMPLE
         d, itemsize = source.n_features, np.dtype(source.dtype).itemsize
         ends = itemsize * self.n_landmarks(m) * d  # feature values at landmarks, sent to slices

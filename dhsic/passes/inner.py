@@ -47,7 +47,7 @@ ENTRIES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Inner(AbstractSum):
-    """Pass that computes the inner products ``X'X`` of the n features of a job, (n, n) float64."""
+    """Pass that computes the inner products of the n features of a job, (n, n) float64."""
 
     n_features: int
 
@@ -66,9 +66,9 @@ class Inner(AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class ProductsWithLabels(AbstractByTile):
-    """Pass that computes ``X'U`` for features X and label weights U, and values at `samples`.
+    """Pass that multiplies features X (m, c) by q columns of label weights U: ``X'U``.
 
-    The result of c features is (c, q + s), for q columns of U and s samples.
+    It also returns the values of the features at the s samples `samples`. The result is (c, q + s).
     """
 
     U: Float  # (m, q)
@@ -91,7 +91,8 @@ def measured_linear(
 ) -> tuple[Scaling, Gains]:
     """Run the first pass for the linear kernel; return the scaling, and the exact gains.
 
-    `weights` is the matrix W. For the linear kernel ``A = W o base`` is W itself.
+    The gain of a feature is the change of HSIC without it. `weights` are the label weights W (m,
+    m).
     """
     ones = LowRankSymmetric.of(np.ones((data.n_samples, 1)), np.ones(1))
     form = weights.hadamard(ones).form(1.0, np.float64)
@@ -104,7 +105,10 @@ def measured_linear(
 
 
 def inner_products(data: AbstractReader, features: Index) -> Float:
-    """Inner products ``X'X`` of standardised features (ascending), (n, n)."""
+    """Inner products of n standardised features with each other, (n, n).
+
+    `features` are ascending positions.
+    """
     jobs = data.jobs(features)
     blocks = tuple(block for job in jobs for block in job.blocks)
     columns = tuple(part for job in jobs for part in job.payload)
@@ -120,9 +124,9 @@ def inner_products(data: AbstractReader, features: Index) -> Float:
 class MeasureLinear(AbstractShared, AbstractSum):
     """Pass that computes the scaling of c features, and their gains (c,) for the linear kernel.
 
-    The result is a list of scalings and a list of gains, one item per part of the features. `form`
-    is the low-rank quadratic form of W. With weights p (m,) of the samples, the scaling is
-    weighted.
+    The gain of a feature is the change of HSIC without it. The result is a list of scalings and a
+    list of gains, with one item per group of features. `form` is the low-rank quadratic form of the
+    label weights W (m, m). With weights p (m,) of the samples, the scaling is weighted.
     """
 
     form: LowRankQuadratic

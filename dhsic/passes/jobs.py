@@ -75,9 +75,9 @@ def positions(some: Index, among: Index) -> Index:
 
 
 def stored_parts(blocks: Sequence[Block], at: Index) -> Iterator[tuple[Block, slice]]:
-    """Yield stored blocks of a source, each with the part of the positions `at` in it.
+    """Yield stored blocks of a source that contain positions `at`, with a slice of `at` for each.
 
-    `at` are ascending. The part is a slice of `at`.
+    `at` are the ascending positions of features; the slice contains those in the block.
     """
     edges = np.searchsorted(at, [(block.start, block.stop) for block in blocks])
     for block, (a, b) in zip(blocks, edges.tolist(), strict=True):

@@ -44,10 +44,11 @@ class LandmarkSet:
 
     @staticmethod
     def of(m: int, n: int, seed: int, *, everyone: bool = False) -> LandmarkSet:
-        """Draw `n` landmarks for factors, and check rows, from m samples.
+        """Draw `n` landmarks for low-rank factors, and check rows, from m samples.
 
-        If more than half of the samples would be drawn, factors use all samples. If `everyone`, all
-        samples are landmarks and K is known, but factors still use only `n` of them.
+        Check rows are landmarks that no factor uses, to estimate errors. If more than half of the
+        samples would be drawn, factors use all samples. If `everyone`, all samples are landmarks
+        and the kernel matrix is known, but factors still use only `n` of them.
         """
         order = np.random.default_rng([seed, m]).permutation(m)
         n_check = check_number(m) if n >= first_number(m) else check_number(m) // 2
@@ -110,7 +111,7 @@ class Sample:
         self._size = sample_size(data.n_samples)
 
     def of(self, S: Index) -> Index:
-        """Select the features of S that are in the sample."""
+        """Select those of the surviving features S that are in the random sample."""
         d = len(self._lots)
         share = min(1.0, self._size / d * 2.0 ** np.floor(np.log2(d / S.size)))
         features = S[self._lots[S] < share]

@@ -110,7 +110,7 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def fit(self) -> Landmarks:
-        """Inner products of the landmarks that K is factored from."""
+        """Inner products of the landmarks from which the kernel matrix is factored."""
         return self._landmarks_at(self.marks.fit)
 
     @property
@@ -120,7 +120,10 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def statistic(self) -> Statistic:
-        """Sum for all pairs of samples, (m, m); only known if every sample is a landmark."""
+        """Inner products of all pairs of samples, (m, m).
+
+        They are only known if every sample is a landmark.
+        """
         assert self._square is not None, "every sample is a landmark"
         return Statistic(self._square)
 
@@ -144,7 +147,10 @@ class LandmarkSum(AbstractFeatureSum):
     def question(
         self, kernel: AbstractKernel, sigma: float, W: LowRankSymmetric
     ) -> LowRankScoringProblem:
-        """Scoring problem of a round of forward selection, with K factored by Cholesky."""
+        """Scoring problem of a round of forward selection, with a low-rank kernel matrix.
+
+        The matrix is factored by Cholesky. W are the label weights.
+        """
         factorizer = Cholesky(rank=max(1, PRODUCTS // max(1, W.rank)), rtol=MISSING)
         fit = self.fit
         factor = cache(lambda base: factorizer.factor(kernel, sigma, fit, base=base))
@@ -155,9 +161,10 @@ class LandmarkSum(AbstractFeatureSum):
     def round(
         self, kernel: AbstractKernel, sigma: float, rank: int, *, linear: bool
     ) -> SlicedRound:
-        """Create the description of a round, with at most `rank` directions per base matrix.
+        """Create the description of a round, with at most `rank` directions per low-rank matrix.
 
-        If `linear`, the matrix of inner products gets directions too.
+        There is one matrix per term of the kernel's series (base matrix). If `linear`, the matrix
+        of inner products gets directions too.
         """
         block, fit = self.block, self.marks.fit
         subset = Landmarks(block.inner[fit], block.norms, fit)
@@ -183,7 +190,7 @@ class LandmarkSum(AbstractFeatureSum):
         """Apply a function to all slices of the samples, and store the slices it returns.
 
         The function also returns sums, and `step` returns their total over the slices. Features
-        removed since the last step are subtracted in the same step.
+        removed since the last call are subtracted at the same time.
         """
         if self._leaving is not None:
             return self.settle(function, state)
@@ -192,15 +199,19 @@ class LandmarkSum(AbstractFeatureSum):
         return cast("Sums", sums)
 
     def say(self, function: SliceWork, state: Any) -> Sums:
-        """Apply a function to all slices, but do not change them; return the total of its sums."""
+        """Apply a function to all slices of the samples without changing them; return its total.
+
+        The total is over the sums that the function returns.
+        """
         work = SliceStep(function, renews=False)
         _, sums = self.data.update(self._here, work, self._sites(), state)
         return cast("Sums", sums)
 
     def sample(self, features: Index, then: SliceWork, asked: Any) -> Sums:
-        """Load values of sampled features into slices, apply `then`, and return its total sums.
+        """Load values of sampled features into slices of the samples, then apply a function.
 
-        `asked` is the argument of `then`.
+        `then` is the function, and `asked` is its argument. Returns the total of its sums over the
+        slices.
         """
         sites = self._sites(self.data.jobs(features))
         state = Sampling(Values(np.float32), self.data.rows, self.marks.rows, asked)
@@ -211,18 +222,18 @@ class LandmarkSum(AbstractFeatureSum):
         return cast("Sums", sums)
 
     def ask(self, question: Callable[[Slice, Any], Any], state: Any) -> Iterator[Any]:
-        """Evaluate a function on every slice, and yield the results in order."""
+        """Evaluate a function on every slice of the samples, and yield the results in order."""
         functions = [question] * len(self._sites())
         return self.data.query(self._here, answer, functions, state)
 
     def gather(self, question: Callable[[Slice, Any], Any], state: Any, make: Make) -> Any:
-        """Evaluate a function on every slice; `make` combines the results into one state."""
+        """Evaluate a function on every slice of the samples; `make` combines the results."""
         functions = [question] * len(self._sites())
         return self.data.runtime.gather(self._here, answer, functions, state, make)
 
     @property
     def _here(self) -> SiteValues:
-        """Handle of the slices on the reader's current runtime, after pending removals.
+        """Return the stored slices of the samples on the current runtime, after pending removals.
 
         Slices move to this process if the features have moved there.
         """
@@ -238,13 +249,14 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def n_slices(self) -> int:
-        """Number of slices."""
+        """Number of slices (groups of neighbouring samples whose arrays one worker stores)."""
         return len(self._sites())
 
     def _sites(self, jobs: Jobs = ()) -> list[Site]:
-        """Sites of the slices (see `dhsic.runtime.base`), each with its part of the jobs.
+        """Return the owners of the stored values: one site per slice of the samples.
 
-        There is a single slice if all samples are landmarks.
+        Each site has the `jobs`, restricted to its samples (see `dhsic.runtime.base`). There is a
+        single slice if all samples are landmarks.
         """
         if len(self._cuts) == 1 or self.chosen.is_everyone:
             return [Site(tuple(jobs), slice(0, self._m))]
@@ -252,7 +264,7 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def marks(self) -> LandmarkSet:
-        """Landmarks that slices use: landmarks for the factors, and check rows."""
+        """Landmarks that slices of the samples use: for low-rank factors, and to check errors."""
         chosen = self.chosen
         if not chosen.is_everyone:
             return chosen
@@ -288,13 +300,14 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def is_behind(self) -> bool:
-        """Whether slices still have to subtract some removed features."""
+        """Whether the slices of the samples still have to subtract some removed features."""
         return self._leaving is not None
 
     def settle(self, then: SliceWork | None = None, asked: Any = None) -> Sums:
-        """Subtract removed features in all slices, apply `then`, and return its total.
+        """Subtract removed features in all slices of the samples, then apply a function.
 
-        `asked` is the argument of `then`.
+        `then` is the function, and `asked` is its argument. Returns the total of its sums over the
+        slices.
         """
         if self._leaving is None:
             return {}
@@ -400,7 +413,7 @@ class LandmarkSum(AbstractFeatureSum):
         """Compute the sums for the landmarks from the inner products of all samples, (m, m).
 
         Returns three arrays: the inner products of all samples with the landmarks, their products
-        with the directions of W, and squared norms.
+        with the directions of the low-rank label weights W, and squared norms.
         """
         square, rows = self._square, self.marks.rows
         assert square is not None, "every sample is a landmark"
@@ -459,9 +472,9 @@ class LandmarkSum(AbstractFeatureSum):
 
 
 def sample_slices(m: int, source: AbstractSource) -> list[slice]:
-    """Split m samples into slices of nearly equal size, with at least `SLICE` samples each.
+    """Split m samples into slices (ranges) of nearly equal size, at least `SLICE` samples each.
 
-    There is one slice if the source cannot read a part of the samples alone.
+    There is one slice if the source cannot read some of the samples alone.
     """
     n = max(1, m // SLICE)
     is_indivisible = (

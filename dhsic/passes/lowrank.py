@@ -238,13 +238,19 @@ class AbstractLowRankScorer(AbstractScorer):
                 self._projected = 0
 
     def _by_values(self, state: RoundState, S: Index, *, aloud: bool) -> Float:
-        """Compute gains of the features S in a pass over their values."""
+        """Compute the gains of the features S in a pass over their values.
+
+        The gain of a feature is the change of HSIC without it.
+        """
         jobs = self._data.jobs(S, scaled=not self._are_codes)
         score = ScoreLowRank(state, self._choices.standardize)
         return self._data.scores(score, jobs, aloud=aloud)
 
     def _sampled(self, S: Index) -> tuple[Index, bool]:
-        """Sampled features of S, and whether the slices have already loaded their values."""
+        """Return the sampled features among S, and whether their values are loaded.
+
+        Slices of the samples hold the values.
+        """
         features, sampled = self.sample.of(S), self.sum.sampled
         has = sampled is not None and np.isin(features, sampled, assume_unique=True).all()
         return features, bool(has)
@@ -255,24 +261,34 @@ class AbstractLowRankScorer(AbstractScorer):
 
     @abstractmethod
     def _fit(self, sigma: float) -> Any:
-        """Compute low-rank factors of the base matrices of the round's kernel at sigma."""
+        """Compute low-rank factors of the kernel matrix of a round at width sigma.
+
+        If the kernel's series has several matrices (base matrices), all are factored.
+        """
 
     @abstractmethod
     def _along(self, found: Any, S: Index, *, anew: bool) -> Any:
         """Compute the state of the round from its fit `found`.
 
         If projections are used (`dhsic.passes.projection`), features are projected on the leading
-        directions of A. They are projected if `anew`. They are also projected if they have not been
-        before, if a higher order is needed, or if half of the projected features have been removed.
+        directions of A, the label weights times the kernel matrix. They are projected if `anew`.
+        They are also projected if they have not been before, if a higher order is needed, or if
+        half of the projected features have been removed.
         """
 
     @abstractmethod
     def _scored(self, state: Any, S: Index) -> tuple[Float, int]:
-        """Compute gains of the features S, (s,), and the highest order of the power series used."""
+        """Compute the gains of the features S, (s,), and the highest order of the power series.
+
+        The gain of a feature is the change of HSIC without it.
+        """
 
     @abstractmethod
     def _certify(self, state: Any, S: Index, n: int) -> Certificate:
-        """Estimate the error of the round's gains on the sampled features; n of S are removed."""
+        """Estimate the errors of a round's scores on sampled features.
+
+        The round removes n of the features S.
+        """
 
     @abstractmethod
     def _placed(
@@ -286,11 +302,14 @@ class AbstractLowRankScorer(AbstractScorer):
 
     @abstractmethod
     def _hsic(self, sigma: float, state: Any = None) -> float:
-        """HSIC, ``<W, K>``, from the low-rank factors."""
+        """HSIC, ``<W, K>``, from the low-rank label weights W and kernel matrix K."""
 
 
 class LowRankScorer(AbstractLowRankScorer):
-    """Scorer in linear time, by low-rank factors of K that are divided into slices of samples."""
+    """Scorer in linear time, by low-rank factors of the kernel matrix.
+
+    The rows of the factors are divided into slices of the samples.
+    """
 
     _projection: Projection | None = None
     _numbers: ResidentValues | None = None
@@ -301,7 +320,7 @@ class LowRankScorer(AbstractLowRankScorer):
         return LandmarkStats(lambda: self.sum.fit, self._hsic)
 
     def _scoring_problem(self, sigma: float) -> ScoringProblem:
-        """Exact scoring problem of the round, with K and W for all samples."""
+        """Exact scoring problem of the round: kernel matrix and label weights for all samples."""
         if self._question is None or self._question.sigma != sigma:
             if self._W is None:
                 self._W = self._weights.rows(np.arange(self._data.n_samples))
@@ -337,7 +356,7 @@ class LowRankScorer(AbstractLowRankScorer):
         return self._weighed(along, self._run_in_slices(S, along, weigh, self.sum.say))
 
     def _series(self, found: FittedRound) -> PowerSeries:
-        """Power series used for projections.
+        """Power series of the kernel in a feature, used for scores from stored projections.
 
         It has only its first term if features are not projected.
         """
@@ -349,7 +368,8 @@ class LowRankScorer(AbstractLowRankScorer):
     ) -> tuple[Along, Sums]:
         """Compute the leading eigenvectors of ``A = W o K``, and store them in the slices.
 
-        At most `most` eigenvectors replace the directions of the fit `found`. S are the features of
+        W are label weights, and K is the kernel matrix; slices contain some of the samples each. At
+        most `most` eigenvectors replace the directions of the fit `found`. S are the features of
         the round. `multiplied` is the number of leading directions whose pairwise products
         approximate the coefficients of even powers in later rounds. Returns A along these
         directions, and the sums over all slices.
@@ -366,7 +386,8 @@ class LowRankScorer(AbstractLowRankScorer):
     def _project(self, found: FittedRound, S: Index, order: int) -> Weighed:
         """Project the features S on the leading directions of A, for a power series up to `order`.
 
-        `found` is the fit of the round. Returns the state of the round in these directions.
+        A is the elementwise product of label weights and kernel matrix. `found` is the fit of the
+        round. Returns the state of the round in these directions.
         """
         self._projection = self._numbers = None  # frees memory before the new ones are computed
         along, sums = self._lead(found, S, LEADING, MULTIPLIED)
@@ -380,7 +401,11 @@ class LowRankScorer(AbstractLowRankScorer):
         return self._weighed(along, sums)
 
     def _looking_at(self, S: Index, along: Along, block: Slice) -> Along:
-        """Return `along` with the positions of sampled features of S, and the check rows."""
+        """Return the low-rank form `along` with positions of sampled features, and the check rows.
+
+        The sampled features are those of S. Check rows are landmarks that no factor uses, to
+        estimate errors.
+        """
         features, is_there = self._sampled(S)
         sampled = self.sum.sampled if is_there else features
         assert sampled is not None, "slices have the sample"
@@ -389,16 +414,20 @@ class LowRankScorer(AbstractLowRankScorer):
     def _run_in_slices(
         self, S: Index, asked: Any, function: SliceWork, tell: Callable[..., Sums]
     ) -> Sums:
-        """Run a function in all slices, after loading the sampled features of S if necessary.
+        """Run a function in all slices of the samples, after loading the sampled features of S.
 
-        `asked` is the argument of `function`. `tell` runs the function if all features are loaded
-        already.
+        They are loaded only if necessary. `asked` is the argument of `function`. `tell` runs the
+        function if all features are loaded already.
         """
         features, is_there = self._sampled(S)
         return tell(function, asked) if is_there else self.sum.sample(features, function, asked)
 
     def _weighed(self, along: Along, sums: Sums) -> Weighed:
-        """Create the state of the round from A in its directions and the sums of all slices."""
+        """Create the state of the round from A in its directions and the sums of all slices.
+
+        A is the elementwise product of label weights and kernel matrix; a slice is some of the
+        samples.
+        """
         even: dict[int, Float] = {}
         lost: dict[int, Float] = {}
         if self._projection is not None:
@@ -411,7 +440,7 @@ class LowRankScorer(AbstractLowRankScorer):
         return Weighed(along, sums, even, lost)
 
     def _forms(self, state: Weighed) -> Forms:
-        """Quadratic forms that slices use to score features by their values.
+        """Low-rank matrices by which slices of the samples score features from their values.
 
         They are cached for the current state.
         """
@@ -425,8 +454,8 @@ class LowRankScorer(AbstractLowRankScorer):
     def _order(self, sigma: float, S: Index) -> int:
         """Lowest order of the power series that is accurate enough for nearly all features of S.
 
-        At the highest order the accuracy must hold for only half of the features (see `NEARLY_ALL`,
-        `MOST`). The result is 0 if no order is accurate enough.
+        At the highest order the accuracy must suffice for only half of the features (see
+        `NEARLY_ALL`, `MOST`). The result is 0 if no order is accurate enough.
         """
         kernel = self._choices.kernel
         highest = highest_order(kernel, S.size, self._data.scaling.std.size)
@@ -451,10 +480,11 @@ class LowRankScorer(AbstractLowRankScorer):
         return gains, order
 
     def _by_numbers(self, state: Weighed, S: Index) -> tuple[Float, Mask, int]:
-        """Compute gains of the features S from projections.
+        """Compute the gains of the features S from their stored projections.
 
-        Returns gains, a mask of the accurate gains, and the order of the power series. Results are
-        cached, because both the certificate and the round use them.
+        The gain of a feature is the change of HSIC without it. Returns gains, a mask of the
+        accurate gains, and the order of the power series. Results are cached, because both the
+        certificate and the round use them.
         """
         if self._asked_of is not None and self._asked_of[0] is state:
             return self._asked_of[1]
@@ -477,10 +507,10 @@ class LowRankScorer(AbstractLowRankScorer):
         self._numbers.keep(S, self._data.runtime)
 
     def _by_series(self, state: Weighed, S: Index) -> tuple[Float, int]:
-        """Compute gains of the features S from their values.
+        """Compute the gains of the features S from their values.
 
-        Each feature is scored by a power series of the order that it needs. Returns the gains and
-        the highest order used.
+        The gain of a feature is the change of HSIC without it. Each feature is scored by a power
+        series of the order that it needs. Returns the gains and the highest order used.
         """
         kernel, m, facts = self._choices.kernel, self._data.n_samples, self._data.facts(S)
         order = int(orders_for(kernel, state.sigma, facts, m).max())

@@ -63,10 +63,10 @@ NARROW = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Numbers(Movable):
-    """Definition of the numbers stored for each feature.
+    """Definition of the numbers (projections) stored for each feature.
 
     For a feature x they are ``D_p' x^p`` for some powers p. The matrices D_p are selected from
-    `directions`.
+    `directions`, the leading directions of label weights times kernel matrix.
     """
 
     directions: Array  # (n, m) float32, all directions as rows
@@ -103,7 +103,7 @@ class Numbers(Movable):
         return np.concatenate(products, axis=1, dtype=np.float64)
 
     def of_values(self, X: Array) -> Array:
-        """Compute the numbers to store, (c, n) float32, from standardised features X (c, m)."""
+        """Compute the projections to store, (c, n) float32, from standardised features X (c, m)."""
         strips = slices(X.shape[1], SAMPLES)
         return np.asarray(sum(self.of_strip(X[:, s], s) for s in strips), dtype=np.float32)
 
@@ -145,9 +145,9 @@ class Project(AbstractByTile):
         return PROJECTED, lambda tile: in_half(self._of_tile(tile, strips))
 
     def _of_tile(self, tile: Tile, strips: list[slice]) -> Float:
-        """Numbers of the few features of a tile, (c, n) float64.
+        """Compute the n stored projections of the few features of a tile, (c, n) float64.
 
-        They are summed over slices of the samples that fit in the cache.
+        They are summed over groups of samples that fit in the cache.
         """
         total = np.zeros((len(tile.raw), self.numbers.n))
         for samples in strips:
@@ -162,10 +162,11 @@ class Project(AbstractByTile):
 
 
 class Projection:
-    """Projection of the features on leading directions of A.
+    """Projection of the features on leading directions of the low-rank matrix ``A = W o K``.
 
-    It defines the numbers stored for each feature and their positions. Gains of later rounds are
-    computed from these numbers, without reading the features again.
+    W are label weights, and K is the kernel matrix. The class defines the numbers stored for each
+    feature and their positions. Gains (changes of HSIC) of later rounds are computed from these
+    numbers, without reading the features again.
     """
 
     def __init__(
@@ -181,7 +182,10 @@ class Projection:
         self._parts = self._laid_out(kernel.power_series(order, 1.0), n_directions)
 
     def numbers(self, directions: Any) -> Numbers:
-        """Definition of the numbers stored for every feature, with the directions of all slices."""
+        """Definition of the numbers (projections) stored for every feature.
+
+        `directions` are those of all slices of the samples.
+        """
         return Numbers(directions, self._parts)
 
     def _laid_out(
@@ -210,10 +214,11 @@ class Projection:
     def scorer(
         self, series: PowerSeries, core: Mapping[int, Float], even: Mapping[int, Float]
     ) -> Callable[[Array], Float]:
-        """Create the function that computes gains (c,) from the stored numbers in a round.
+        """Create the function that computes gains (c,) from the numbers stored for each feature.
 
-        By base matrix, `core` is ``P' A P`` for the directions P of features, and `even` is ``B'
-        c`` for the diagonal correction c (see the module docstring).
+        The gain of a feature is the change of HSIC without it. By base matrix, `core` is ``P' A P``
+        for the directions P of features, and `even` is ``B' c`` for the diagonal correction c (see
+        the module docstring).
         """
         forms = {base: np.linalg.eigh(matrix) for base, matrix in core.items()}
         places, evens = self._places, self._even
@@ -241,7 +246,7 @@ class Projection:
 
 
 def stacked(parts: Sequence[Array]) -> Array:
-    """Concatenate the directions of all slices, (n, m) float32, one per row."""
+    """Concatenate the directions of all slices of the samples, (n, m) float32, one per row."""
     return np.concatenate(parts, axis=1)
 
 
@@ -282,7 +287,8 @@ def enough(
     """Mask (c,) of the features for which the power series up to `order` is accurate enough.
 
     The estimated remainder must be at most `neglected` times ``2 sqrt(2) sigma ||A||_F``, the
-    standard deviation of the gain of a feature that is independent of A.
+    standard deviation of the change of HSIC by a feature that is independent of A, the label
+    weights times the kernel matrix.
     """
     series = kernel.power_series(order, sigma)
     if series.neglected is None:

@@ -164,22 +164,24 @@ class AbstractReader(ABC):
     def _update(
         self, held: SiteValues | None, step: AbstractStep, sites: Sites, state: Any
     ) -> tuple[SiteValues, Any]:
-        """Run the step of `update`, or record its cost."""
+        """Update the values stored on workers as in `update`, or record the cost of it."""
 
     def update(
         self, held: SiteValues | None, step: AbstractStep, sites: Sites, state: Any
     ) -> tuple[SiteValues, Any]:
-        """Run the jobs of `step`, which update the values that sites keep on workers.
+        """Update the values that workers store, one per site; return the new values and a sum.
 
-        Returns the new values, and the sum of the parts (see `AbstractRuntime.update`).
+        A site is the owner of one value, for example a slice of the samples. The sum is over one
+        term per site (see `AbstractRuntime.update`).
         """
         self.bytes_read += self.bytes_of([job for site in sites for job in site.jobs])
         return self._update(held, step, sites, state)
 
     def query(self, held: SiteValues, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
-        """Yield the answers of the function `ask` for the values that the sites store on workers.
+        """Yield the answers of the function `ask` for all values stored on workers.
 
-        See `AbstractRuntime.query`.
+        There is one value per site, for example per slice of the samples. See
+        `AbstractRuntime.query`.
         """
         return self.runtime.query(held, ask, told, state)
 
@@ -192,7 +194,7 @@ class AbstractReader(ABC):
 
     @abstractmethod
     def _keep(self, features: Index, form: Form, place: Location) -> bool:
-        """Store `features` in memory or scratch, depending on `place`, in this form.
+        """Store `features` in memory or scratch, depending on `place`, in the format `form`.
 
         Returns False if they cannot be packed. Raises UnwritableError if scratch is full.
         """
@@ -479,8 +481,8 @@ class AbstractReader(ABC):
     def _recut(self, features: Index, form: Form) -> bool:
         """Read `features` from their present store, in the jobs that separate storage would use.
 
-        Sums are then computed in the same order. Returns False if `form` is packed but the features
-        cannot be packed.
+        Sums are then computed in the same order. Returns False if the format `form` is packed but
+        the features cannot be packed.
         """
         d, s = self.source.n_features, features.size
         # Features that would be stored separately even unpacked have the same jobs.
@@ -645,7 +647,7 @@ class Reader(AbstractReader):
     def _in_memory(self, jobs: list[Job], n: int, form: Form) -> tuple[Array, Form | None]:
         """Read n features into memory, with local threads.
 
-        Returns the values and their form; the form is None if the values cannot be packed.
+        Returns the values and their storage format; it is None if the values cannot be packed.
         """
         packed = np.empty((n, form.length), dtype=form.kept_dtype)
         starts = np.cumsum([0, *(job.payload[0].local.size for job in jobs)])
@@ -661,7 +663,7 @@ class Reader(AbstractReader):
     def _at_home(self, jobs: list[Job], _: int, form: Form) -> tuple[Array, Form | None]:
         """Read and pack features on the cluster.
 
-        Returns the stored values in this process, and their form.
+        Returns the stored values in this process, and their storage format.
         """
         encoded = self.results(Encode(form), jobs, divisible=True)
         parts, spans = zip(*encoded, strict=True)

@@ -30,7 +30,7 @@ LEAST = 2048
 
 @dataclass(frozen=True, slots=True)
 class ConcatenateResults(AbstractStep):
-    """Step of a site that concatenates the results of its jobs."""
+    """Update that concatenates the results of several jobs to one value stored on a worker."""
 
     def of(self, source: AbstractSource, job: Job, state: Any) -> list[Array]:
         return [run(source, job, state)]
@@ -46,7 +46,7 @@ class ConcatenateResults(AbstractStep):
 
 @dataclass(frozen=True, slots=True)
 class SelectFeatures(ConcatenateResults):
-    """Step of a site that keeps the values of given features only, and drops the others."""
+    """Update of a value stored on a worker that keeps the rows of given features only."""
 
     def finish(
         self, value: Array, total: Any, told: Any, state: Any, each: Each
@@ -57,7 +57,7 @@ class SelectFeatures(ConcatenateResults):
 class ResidentValues:
     """Results of a pass for `features` (ascending) that stay on workers.
 
-    Each site has an array (c, ...) of results, on its worker.
+    Each of several groups of neighbouring features has an array (c, ...) of results, on its worker.
     """
 
     def __init__(
@@ -85,7 +85,10 @@ class ResidentValues:
             self._runtime = runtime
 
     def query(self, S: Index, ask: Callable[[Array], Array]) -> Iterator[Array]:
-        """Apply a function to the values of features S, and yield the results site by site."""
+        """Apply a function to the stored results of the features S, and yield one answer per array.
+
+        Each worker stores arrays of the results of neighbouring features.
+        """
         position_masks = [packed(at_site) for at_site in self._places(S)]
         return self._runtime.query(self._held, _ask, position_masks, ask)
 
@@ -106,7 +109,7 @@ def _ask(value: Array, told: Any, ask: Callable[[Array], Array]) -> Array:
 
 
 def sites_of(jobs: list[Job]) -> tuple[list[Site], list[int]]:
-    """Group neighbouring jobs into sites.
+    """Group neighbouring jobs whose results one worker stores as one array (a site).
 
     Returns the sites, and the number of features of each site.
     """

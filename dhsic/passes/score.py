@@ -41,7 +41,10 @@ ORDINARY = FeatureStats(np.ones(1), np.ones(1), np.zeros(1))
 
 @dataclass(frozen=True, slots=True)
 class Score(AbstractByTile):
-    """Pass that computes gains of features by an engine, (c,), on `device` (None: the CPU)."""
+    """Pass that computes the gains of features by an engine, (c,), on `device` (None: the CPU).
+
+    The gain of a feature is the change of HSIC without (or with) it.
+    """
 
     engine: AbstractEngine
     state: Any
@@ -68,7 +71,7 @@ def scoring_cost(
 ) -> Cost:
     """Cost of `forms` quadratic forms per feature by the exact engine.
 
-    Workers receive one triangle for each base matrix of the kernel's expansion.
+    Workers receive one triangle for each matrix in the kernel's series expansion.
     """
     itemsize, family = np.dtype(dtype).itemsize, FAMILIES[kernel.scored_by]
     flops = form_flops(m) * forms
@@ -83,10 +86,11 @@ def scoring_cost(
 
 @dataclass(frozen=True, slots=True)
 class ScoreLowRank(AbstractByTile):
-    """Pass that computes gains of features by low-rank matrices, (c,).
+    """Pass that computes the gains of features by low-rank matrices, (c,).
 
-    If all values are genotypes, jobs are sent without the scaling, which would be the largest part
-    of their data. Tasks compute the scaling from the counts of the codes.
+    The gain of a feature is the change of HSIC without it. If all values are genotypes, jobs are
+    sent without the scaling, which would be most of their data. Tasks compute the scaling from the
+    counts of the codes.
     """
 
     state: RoundState
@@ -122,9 +126,10 @@ class ScoreLowRank(AbstractByTile):
 def _sides(state: RoundState) -> Array | None:
     """Matrix (m, R + 2) from which the gains of genotypes are computed, or None.
 
-    The gain of a genotype follows from sums of rows of the matrix over the samples of each code.
-    The columns are the R directions Y of ``A = W o K``, the differences between the row sums of A
-    and of its low-rank form, and ones. The result is None if the state has no such form.
+    The gain of a genotype, the change of HSIC without it, follows from sums of rows of the matrix
+    over the samples of each code. The columns are the R directions Y of ``A = W o K`` (label
+    weights times kernel matrix), the differences between the row sums of A and of its low-rank
+    form, and ones. The result is None if the state has no such form.
     """
     if not state.kernel.is_product:
         return None
@@ -136,7 +141,7 @@ def _sides(state: RoundState) -> Array | None:
 
 
 def rank_of(state: RoundState) -> int:
-    """Maximum number of directions of the base matrices; 0 if they are not low-rank."""
+    """Maximum number of directions of the low-rank matrices in a state; 0 for full matrices."""
     forms = (A for A in state.A.values() if isinstance(A, LowRankQuadratic))
     return max((len(A.theta) for A in forms), default=0)
 
@@ -152,5 +157,5 @@ def lowrank_cost(m: int, rank: int, forms: float = 1.0) -> Cost:
 
 
 def dtype_of(engine: AbstractEngine) -> str:
-    """Precision of an engine's products: "float32" or "float64"."""
+    """Precision of the matrix products of an engine: "float32" or "float64"."""
     return str(np.dtype(getattr(engine, "dtype", np.float64)))

@@ -78,7 +78,10 @@ GAINS_KEPT = "gains_kept"
 
 
 def may_be_lazy(kernel: AbstractKernel) -> bool:
-    """Whether gains of a kernel are ``x' B x`` to first order, so that rounds may reuse scores."""
+    """Whether rounds may reuse scores of earlier rounds with this kernel.
+
+    To first order, the score of a feature x must be a quadratic form ``x' B x``.
+    """
     return kernel.is_product and kernel.scored_by == "series"
 
 
@@ -105,10 +108,10 @@ class ScoreReuse:
         self._fits = True  # whether W does not underflow in float32
 
     def weights(self, W: Float, sigma: float, total: SquareSum) -> Float:
-        """Weights W, (m, m).
+        """Label weights W, (m, m).
 
-        They are float32 if the rounding errors of K are small enough. `total` is the statistic; its
-        largest entry determines the rounding errors.
+        They are float32 if the rounding errors of the kernel matrix are small enough. `total` is
+        the statistic; its largest entry determines the rounding errors.
         """
         if self._weights is None:
             self._weights = W.astype(np.float32)
@@ -124,10 +127,10 @@ class ScoreReuse:
     def gains(
         self, question: ScoringProblem, data: AbstractReader, S: Index, n: int
     ) -> Gains | None:
-        """Compute gains of the features S, accurate enough to rank the n largest, and a record.
+        """Compute the gains of the features S, accurate enough to rank the n largest, and a record.
 
-        The gains also determine the order of removed features. Returns None if all features must be
-        scored exactly.
+        The gain of a feature is the change of HSIC without it. The gains also determine the order
+        of removed features. Returns None if all features must be scored exactly.
         """
         result = None
         if self._form is not None:
@@ -147,9 +150,11 @@ class ScoreReuse:
     def _update_gains(
         self, question: ScoringProblem, before: FirstOrderForm, data: AbstractReader, S: Index
     ) -> tuple[Float, float]:
-        """Update the stored gains for the change of B since `before`; return gains and error.
+        """Correct the stored gains for the change of the kernel since an earlier round.
 
-        The error is the standard deviation of gains, divided by the mean square of a feature.
+        The gain of a feature x is the change of HSIC without it, approximately ``x' B x`` with an
+        (m, m) matrix B; `before` is B of the earlier round. Returns the gains, and the standard
+        deviation of their errors, divided by the mean square of a feature.
         """
         m = question.n_samples
         place = self._buffer.array("change", (m, m), np.float32)
@@ -169,10 +174,11 @@ class ScoreReuse:
         deviation: float,
         words: str,
     ) -> Gains | None:
-        """Score exactly the features next to the threshold; return all gains and a record.
+        """Score exactly the features next to the removal threshold; return all gains and a record.
 
-        `deviation` is the estimated error of gains. `words` is the engine name for the record.
-        Returns None if more than a fraction `MOST` of the features would need exact scores.
+        The gain of a feature is the change of HSIC without it. `deviation` is the estimated error
+        of gains. `words` is the engine name for the record. Returns None if more than a fraction
+        `MOST` of the features would need exact scores.
         """
         sizes = data.sizes(S)
         guess = certified(0.0, gains, n, deviation, sizes)
@@ -195,14 +201,17 @@ class ScoreReuse:
         }
 
     def keep(self, question: ScoringProblem, S: Index, gains: Float) -> None:
-        """Store the gains of a round that scored all features, for later rounds."""
+        """Store the gains (changes of HSIC) of a round that scored all features."""
         self._features, self._gains = S, gains
         m, self._form = question.n_samples, None
         if S.size > LEAST_KEPT:
             self._form = FirstOrderForm.of(question, self._buffer.array("B_u", (m, m), np.float32))
 
     def resume(self, question: ScoringProblem, S: Index) -> None:
-        """Recompute B of the round with stored gains; S are the features of that round."""
+        """Recompute the matrix B of the round with stored gains; S are the features of that round.
+
+        The gain of a feature x is approximately ``x' B x``.
+        """
         self.keep(question, S, self._gains)
 
     def arrays(self) -> dict[str, Array]:
@@ -210,11 +219,11 @@ class ScoreReuse:
         return {} if self._form is None else {GAINS_KEPT: self._gains}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Restore the stored gains from a checkpoint; `resume` must follow."""
+        """Restore the stored scores from a checkpoint; `resume` must follow."""
         self._gains = np.asarray(arrays.get(GAINS_KEPT, np.empty(0)))
 
     def kept_in(self, history: History) -> int | None:
-        """Index of the round with gains that a resumed run reuses; None if there is none."""
+        """Index of the round whose scores a resumed run reuses; None if there is none."""
         if not self._gains.size:
             return None
         return max(i for i, record in enumerate(history) if not is_lazy(record))
@@ -222,10 +231,10 @@ class ScoreReuse:
 
 @dataclass(frozen=True, slots=True)
 class Change(AbstractByTile):
-    """Pass that computes the change of first-order gains of features, (c,), since round u.
+    """Pass that computes the change of scores of features, (c,), since an earlier round.
 
-    Round u is the last one that scored all features (see the module docstring); `form` is the
-    change of B.
+    The earlier round is the last one that scored all features. Scores are ``x' B x`` to first
+    order; `form` is the change of the matrix B (m, m).
     """
 
     form: LowRankQuadratic
@@ -242,9 +251,10 @@ class Change(AbstractByTile):
 
 @dataclass(frozen=True, slots=True)
 class FirstOrderForm:
-    """Matrix B of a round (m, m), as its entries below the diagonal and its diagonal.
+    """Matrix B (m, m) of a round: ``x' B x`` is approximately the score of a feature x.
 
-    `below` (m, m) float32 has zeros on the diagonal; entries above the diagonal are undefined.
+    It consists of the entries below the diagonal and the diagonal. `below` (m, m) float32 has zeros
+    on the diagonal; entries above the diagonal are undefined.
     """
 
     below: Array
@@ -252,7 +262,7 @@ class FirstOrderForm:
 
     @staticmethod
     def of(question: ScoringProblem, below: Array) -> FirstOrderForm:
-        """Compute the matrix B of a scoring problem.
+        """Compute the matrix B of a scoring problem; ``x' B x`` is about the score of a feature x.
 
         The entries below the diagonal are written to `below`.
         """
@@ -288,9 +298,10 @@ def _strips(m: int) -> list[slice]:
 
 
 def _multiple(question: ScoringProblem, before: FirstOrderForm, diagonal: Float) -> float:
-    """Estimate alpha, the factor for which alpha times the matrix `before` is closest to B.
+    """Estimate the factor alpha for which alpha times the matrix `before` is closest to B.
 
-    The estimate uses a sample of rows. `diagonal` is the diagonal of B.
+    Scores of features x are approximately ``x' B x``; `before` is B of an earlier round. The
+    estimate uses a sample of rows. `diagonal` is the diagonal of B.
     """
     T, now, then = question.weighted(0).T, diagonal, before.diagonal
     inner, size = float(now @ then), float(then @ then)
@@ -304,9 +315,10 @@ def _multiple(question: ScoringProblem, before: FirstOrderForm, diagonal: Float)
 def _change(
     question: ScoringProblem, before: FirstOrderForm, place: Array
 ) -> tuple[FirstOrderForm, float, float]:
-    """Return ``B - alpha before``, its squared norm off the diagonal, and alpha.
+    """Return the change of B since an earlier round, its squared norm off the diagonal, and alpha.
 
-    The entries of the change are written to `place`.
+    Scores of features x are approximately ``x' B x``; the change is ``B - alpha before``. Its
+    entries are written to `place`.
     """
     diagonal = _diagonal(question)
     alpha = _multiple(question, before, diagonal)
@@ -329,9 +341,9 @@ def _start(m: int) -> Array:
 
 
 def _in_few(form: FirstOrderForm, size: float, each: Each = map) -> tuple[LowRankQuadratic, float]:
-    """Approximate a form by a low-rank matrix; return it and the norm of the error.
+    """Approximate a symmetric matrix by a low-rank matrix; return it and the norm of the error.
 
-    `size` is the squared norm of the form.
+    `size` is the squared norm of the matrix, `form`.
     """
     m = len(form.below)
 

@@ -50,7 +50,7 @@ class Choices:
 
 
 class AbstractScorer(ABC):
-    """Strategy that computes the gain of removing each candidate."""
+    """Strategy that computes the gain of each candidate: the change of HSIC without it."""
 
     sum: AbstractFeatureSum  # statistic of the surviving features
 
@@ -75,29 +75,35 @@ class AbstractScorer(ABC):
 
     @abstractmethod
     def gains(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
-        """Compute gains of the candidates S, (s,), accurate enough to rank the n largest.
+        """Compute the gains of the candidates S, (s,), accurate enough to rank the n largest.
 
-        Returns gains, HSIC of S, and a record of the work.
+        The gain of a candidate is the change of HSIC without it. Returns gains, HSIC of S, and a
+        record of the work.
         """
 
     @abstractmethod
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
         """Choose the first engine of the next round, and return its name.
 
-        The features of the next round are `left`. `gains` are their present gains; the next round
-        removes about n of them.
+        The features of the next round are `left`. `gains` are the changes of HSIC without each of
+        them, in this round; the next round removes about n of them.
         """
 
     @abstractmethod
     def form_rows(self, sigma: float, rows: Index) -> Array | None:
-        """Rows of B, the quadratic form of gains (`dhsic.engines.kernel_drift`): (r, m).
+        """Compute rows (r, m) of B, the matrix of the quadratic form that approximates scores.
 
-        `rows` are sample indices. Returns None if B is not available.
+        To first order, ``x' B x`` is the change of HSIC without the feature x
+        (`dhsic.engines.kernel_drift`). `rows` are sample indices. Returns None if B is not
+        available.
         """
 
 
 class ExactScorer(AbstractScorer):
-    """Exact scorer, which uses the statistic of all pairs of samples."""
+    """Exact scorer of candidates; it uses the inner products of all pairs of samples.
+
+    For some kernels, distances or other sums take the place of inner products.
+    """
 
     def __init__(
         self,
@@ -242,7 +248,8 @@ class LastingGains:
     def of(self, features: Index, everyone: Index, score: Callable[[Index], Gains]) -> Gains:
         """Return the gains of `features`, and a record of the work.
 
-        The first call computes the gains of `everyone` by the function `score`.
+        The gain of a feature is the change of HSIC without (or with) it. The first call computes
+        the gains of `everyone` by the function `score`.
         """
         record: dict[str, Any] = {"engine": self._words}
         if self._found is None:
@@ -254,7 +261,10 @@ class LastingGains:
 
 
 def lasting_gains(engines: AbstractEngines, data: AbstractReader, features: Index) -> Gains:
-    """Exact gains of features under an additive kernel, and a record of the work."""
+    """Exact gains of features under an additive kernel, and a record of the work.
+
+    The gain of a feature is the change of HSIC without (or with) it.
+    """
     scoring = Scoring(engines, data, features.size, EngineChoice(), aloud=False)
     gains, record = Singles().gains(features, scoring)
     check_shared(engines.question, gains)

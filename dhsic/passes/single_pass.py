@@ -272,8 +272,9 @@ def _coded(
 def by_ploidy(source: AbstractSource, features: Index, judge: Judge) -> list[tuple[Index, Judge]]:
     """Split features (n,) into diploid features, and features with haploid and diploid calls.
 
-    Each part has its own pass: the second part is tested by dosage only (`Multiscale.additive`).
-    There is one part if all features are of one kind, or if the criterion does not test dominance.
+    Each of the two groups has its own pass: the second group is tested by dosage only
+    (`Multiscale.additive`). There is one group if all features are of one kind, or if the criterion
+    does not test dominance.
     """
     state = judge.prepared
     if not isinstance(state, Multiscale | BlockState | WeightedSamples):
@@ -361,7 +362,7 @@ def _read(
     rows: Index | None,
     features: Index,
 ) -> Judged:
-    """Run a pass over features for which the criterion has the same state."""
+    """Run a pass over features for which the criterion prepares the same state from the labels."""
     reader = Reader(source, runtime, rows)
     jobs = reader.jobs(features)
     jobs = merged(jobs, max(MANY_JOBS, -(-len(jobs) // 2)))

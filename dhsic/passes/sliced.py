@@ -38,7 +38,7 @@ SliceWork = Callable[[Slice, Any, Each], tuple[Slice, Sums]]
 
 @dataclass(frozen=True, slots=True)
 class SliceStep(AbstractStep):
-    """Step that computes a function of every slice, without reading features.
+    """Operation that applies a function to every slice of the samples, without reading features.
 
     The result of `function` replaces the slice only if `renews`. Its sums are added up over the
     slices.
@@ -61,7 +61,7 @@ class SliceStep(AbstractStep):
 
 
 def answer(known: Slice, question: Callable[[Slice, Any], Any], state: Any) -> Any:
-    """Apply the function `question` to a slice and a state, using one BLAS thread."""
+    """Apply the function `question` to a slice of the samples and a state, on one BLAS thread."""
     with single_blas_thread():
         return question(known, state)
 
@@ -84,7 +84,7 @@ class Renewal:
     asked: Any = None  # argument of the function that slices evaluate afterwards
 
     def of(self, value: Slice | None, total: InnerProducts | None, some: slice) -> InnerProducts:
-        """Compute the new sums of a slice, for the samples `some`.
+        """Compute the new sums of a slice of the samples, which contains the samples `some`.
 
         `value` is the old slice, if any. `total` is the sum over the features read; it may be
         overwritten.
@@ -108,10 +108,11 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True)
 class AbstractReadingStep(AbstractStep):
-    """Step that reads features by a pass, and changes slices by the sum of its results.
+    """Operation on slices of the samples that first reads features by a pass.
 
-    Afterwards slices apply the function `then`, if it is given. The results of a slice are its
-    landmarks, and the sums that `then` returns.
+    The sum of the results of the pass changes the slices. Afterwards slices apply the function
+    `then`, if it is given. The results of a slice are its landmarks, and the sums that `then`
+    returns.
     """
 
     then: SliceWork | None = None
@@ -144,7 +145,7 @@ class AbstractReadingStep(AbstractStep):
 
 
 class RenewSums(AbstractReadingStep):
-    """Step that changes the sums in slices (see `Renewal`)."""
+    """Operation that changes the sums stored in slices of the samples (see `Renewal`)."""
 
     def pass_over(self, state: Renewal) -> AbstractPass:
         return state.summed
@@ -162,7 +163,7 @@ class RenewSums(AbstractReadingStep):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Parameters of `TakeSample`, the step that loads values of features into slices."""
+    """Parameters of `TakeSample`, which loads values of features into slices of the samples."""
 
     values: Values
     rows: Index | None
@@ -171,7 +172,7 @@ class Sampling:
 
 
 class TakeSample(AbstractReadingStep):
-    """Step that loads standardised values of sampled features into slices."""
+    """Operation that loads standardised values of sampled features into slices of the samples."""
 
     def pass_over(self, state: Sampling) -> AbstractPass:
         return state.values
@@ -187,12 +188,12 @@ class TakeSample(AbstractReadingStep):
 
 
 def of_landmarks(known: Slice, rows: Index) -> Slice:
-    """Restrict a slice to its samples that are landmarks, with indices `rows`."""
+    """Restrict a slice of the samples to those that are landmarks, with sample indices `rows`."""
     return known.part(np.flatnonzero(np.isin(known.samples, rows, assume_unique=True)))
 
 
 def rows_and_norms(known: Slice, which: Index) -> tuple[Float, Float]:
-    """Return some inner products in a slice, and the squared norms of its samples.
+    """Return some inner products that a slice stores, and the squared norms of its samples.
 
     `which` are the rows of the inner products.
     """
@@ -200,18 +201,21 @@ def rows_and_norms(known: Slice, which: Index) -> tuple[Float, Float]:
 
 
 def longest(known: Slice, _: None) -> float:
-    """Largest squared norm of a sample in a slice."""
+    """Largest squared norm of any sample in a slice of the samples."""
     return float(known.norms.max())
 
 
 def itself(known: Slice, _: None) -> Slice:
-    """Return a slice unchanged, to fetch it from its worker."""
+    """Return a slice of the samples unchanged, to fetch it from its worker."""
     return known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forms:
-    """Low-rank form of ``A = W o K`` in a round, used by slices to compute the engine state."""
+    """Low-rank matrices ``A = W o K`` of a round, from which slices compute the engine state.
+
+    W are label weights, and K is the kernel matrix; slices contain some of the samples each.
+    """
 
     held: HeldForms  # A of each base matrix
     norms: Mapping[int, float]  # ||A||_F of each base matrix
@@ -219,9 +223,9 @@ class Forms:
 
     @staticmethod
     def of(held: HeldForms, sizes: Iterable[Mapping[int, Float]]) -> Forms:
-        """Create the forms from `held` and the norm contributions of all slices.
+        """Create the low-rank matrices from `held` and the norm contributions of all slices.
 
-        `sizes` are the results of `HeldForms.sizes`, one per slice.
+        `sizes` are the results of `HeldForms.sizes`, one per slice of the samples.
         """
         every = [*sizes]
         total = {
@@ -232,12 +236,15 @@ class Forms:
 
     @property
     def scale(self) -> float:
-        """Divisor of the entries of A: the largest norm of A over m."""
+        """Divisor of the entries of the low-rank matrices A: their largest norm over m samples."""
         return max(self.norms.values(), default=0.0) / self.held.n_samples or 1.0
 
 
 def sizes(known: Slice, asked: HeldForms) -> dict[int, Float]:
-    """Contribution of a slice to the norms ``||A||_F``, by base matrix (see `HeldForms.sizes`)."""
+    """Contribution of a slice of the samples to the norms of the low-rank matrices A.
+
+    The result is by number of the base matrix (term of the kernel's series), see `HeldForms.sizes`.
+    """
     return asked.sizes(known)
 
 
@@ -268,7 +275,7 @@ def _check_rows(known: Slice, asked: Forms) -> SampledRows:
 
 
 def concatenate_states(parts: Sequence[RoundState]) -> RoundState:
-    """Concatenate the engine states of all slices along the samples."""
+    """Concatenate the engine states of all slices of the samples."""
     first = parts[0]
 
     def form(base: int) -> LowRankQuadratic:
@@ -294,8 +301,8 @@ def concatenate_states(parts: Sequence[RoundState]) -> RoundState:
 class Sampled:
     """Sampled features to score.
 
-    `which` (c,) are their positions among the features that slices have loaded. `facts` are their
-    statistics.
+    `which` (c,) are their positions among the features that slices of the samples have loaded.
+    `facts` are their statistics.
     """
 
     forms: Forms
@@ -304,14 +311,15 @@ class Sampled:
 
 
 def slice_contributions(known: Slice, asked: Sampled) -> list[Part]:
-    """Contribution of the samples of a slice to the gains of sampled features."""
+    """Contribution of the samples of a slice to the gains (changes of HSIC) of sampled features."""
     return LowRank().contributions(state_of(known, asked.forms), known.X[asked.which], asked.facts)
 
 
 def combine_contributions(block: Slice, asked: Sampled, parts: Iterable[list[Part]]) -> Float:
-    """Sum the contributions of all slices to the gains of sampled features, (c,).
+    """Sum the contributions of all slices of the samples to the gains of sampled features, (c,).
 
-    `parts` are the contributions; `block` is the slice of the landmarks.
+    The gain of a feature is the change of HSIC without it. `parts` are the contributions; `block`
+    is the slice of the landmarks.
     """
     total: list[Part] = []
     for part in parts:

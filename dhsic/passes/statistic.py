@@ -120,10 +120,10 @@ class MeasureLandmarks(AbstractShared, AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Values of n features at the landmarks, and their products with the directions of W.
+    """Values of n features at the landmarks, and their products with directions of the labels.
 
-    A slice of the samples needs these values to compute its inner products with landmarks, because
-    landmarks may be in other slices.
+    The directions are those of the low-rank label weights. A slice of the samples needs these
+    values to compute its inner products with landmarks, because landmarks may be in other slices.
     """
 
     raw: Array  # (n, b), values at the b landmarks, as stored
@@ -131,7 +131,7 @@ class Ends:
 
     @staticmethod
     def join(parts: list[Ends]) -> Ends:
-        """Concatenate several parts, in the order of the features."""
+        """Concatenate the values of several groups of features, in the order of the features."""
         raw, sums = (np.concatenate([getattr(p, name) for p in parts]) for name in ("raw", "sums"))
         return Ends(raw, sums)
 
@@ -158,7 +158,11 @@ class AbstractAccumulation(AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class TakeEnds(AbstractAccumulation):
-    """Pass that computes the `Ends` of features; the result is a list of parts."""
+    """Pass that computes `Ends`: values of features at the landmarks, and some products.
+
+    The products are with the directions of the low-rank label weights. The result is a list with
+    one item per tile of features.
+    """
 
     landmarks: Index
     directions: Array
@@ -189,7 +193,7 @@ class LandmarkSums(AbstractAccumulation):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of the inner products: b + q."""
+        """Number of rows of the sums: b landmarks, and q directions of the label weights."""
         along = self.directions if self.ends is None else self.ends.sums
         return len(self.landmarks) + (0 if along is None else along.shape[1])
 

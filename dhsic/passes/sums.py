@@ -65,7 +65,7 @@ class AbstractFeatureSum(ABC):
 
     @abstractmethod
     def restart(self, S: Index) -> None:
-        """Recompute the sum over S, and begin a new epoch (see the module docstring)."""
+        """Recompute the sum over the features S, and begin an epoch (see the module docstring)."""
 
     @property
     @abstractmethod
@@ -123,7 +123,10 @@ class SquareSum(AbstractFeatureSum):
     def __init__(
         self, data: AbstractReader, sums: AbstractSums, upper: Float | None = None
     ) -> None:
-        """Create a sum of the statistic that `sums` defines, stored in `upper` (default: zeros)."""
+        """Create a sum over features for all pairs of samples, stored in `upper` (default: zeros).
+
+        `sums` defines the summed statistic, such as inner products.
+        """
         super().__init__(data)
         self._sums = sums
         self._upper = zero_upper(data.n_samples) if upper is None else upper
@@ -135,7 +138,7 @@ class SquareSum(AbstractFeatureSum):
         return Statistic(self._upper)
 
     def gram(self, kernel: AbstractKernel, sigma: float) -> Float:
-        """Kernel matrix K of the features in the sum, (m, m)."""
+        """Kernel matrix (m, m) of the features in the sum."""
         norms = self.statistic.diagonal
         return kernel.gram(self.statistic.to_dense(), norms, norms, sigma)
 

@@ -100,7 +100,7 @@ class Form:
         return pack(values), (int(values.min()), int(values.max()))
 
     def covering(self, spans: Iterable[Span]) -> Form | None:
-        """Return the form for values in all ranges `spans`; None if they are too wide to pack."""
+        """Return the storage format for values in all ranges `spans`; None if too wide to pack."""
         total_span: Span | None = None
         for span in spans:
             total_span = span if total_span is None else enclosing_span([total_span, span])

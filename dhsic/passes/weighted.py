@@ -171,9 +171,10 @@ class WeightedSource:
 
 @dataclass(frozen=True, slots=True)
 class Spreads(AbstractPass):
-    """Pass that computes ``2 (x_j o x_j)' A 1 - 2 x_j' A x_j`` for every feature x_j, (c,).
+    """Pass that sums squared differences between samples, weighted by A (m, m), per feature: (c,).
 
-    `forms` is the matrix A (m, m) as a quadratic form, `row_sums` is ``A 1``.
+    The result for a feature x is ``2 (x o x)' A 1 - 2 x' A x``. `forms` is A as a quadratic form,
+    `row_sums` is ``A 1``.
     """
 
     forms: Any

@@ -223,7 +223,10 @@ class DryRun:
         self._bytes_before = bytes_read
 
     def total(self, of: Callable[[Step], Any]) -> Any:
-        """Sum a quantity over all steps; `of` returns the quantity for one step."""
+        """Sum a quantity over all recorded steps of the run.
+
+        The function `of` returns the quantity for one step.
+        """
         return sum(of(step) * step.times for step in self.steps)
 
 
@@ -285,7 +288,10 @@ class CountingReader(AbstractReader):
         return SiteValues([None] * len(sites)), PlaceholderArray()
 
     def _in_slices(self, cost: Cost, jobs: Jobs, n: int) -> None:
-        """Record a pass with one job for each of n slices of samples; results stay on workers."""
+        """Record a pass with one job for each of n slices of the samples.
+
+        The results stay on the workers.
+        """
         self._counted(cost, jobs)
         last = self._dry.steps[-1]
         self._dry.steps[-1] = replace(last, n_jobs=n, inside=len(jobs))

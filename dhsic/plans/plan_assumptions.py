@@ -63,7 +63,7 @@ ROUNDS_KEPT = 10
 class AssumedScoringProblem:
     """Scoring problem of a round, without arrays.
 
-    `rank` is the rank of the factor of K; 0 for the full matrix.
+    `rank` is the rank of the low-rank factor of the kernel matrix; 0 for the full matrix.
     """
 
     kernel: AbstractKernel
@@ -142,7 +142,7 @@ class AssumedEngines:
         return AssumedEngines(dry, AssumedScoringProblem(question.kernel, question.n_samples), *how)
 
     def first(self, facts: FeatureStats, *_: Any) -> AssumedEngine:
-        """Engine that scores all features."""
+        """Return the assumed engine that scores all features of a round."""
         question, m = self.question, self.question.n_samples
         if question.rank:
             self.dry.drive(DRIVING_LOW_RANK * JOINING_LANDMARKS * m)
@@ -151,7 +151,7 @@ class AssumedEngines:
         return self._steps(len(facts.max_abs))[0]
 
     def then(self, _: Any, gains: Float, errors: Float, open_: Index, *how: Any) -> AssumedEngine:
-        """Engine that scores the undecided features."""
+        """Return the assumed engine that scores the features whose rank is still undecided."""
         steps = self._steps(gains.size)
         # The second engine scores the features that the first leaves undecided, and the third
         # those that both leave.
@@ -222,9 +222,10 @@ class AssumedLowRankScorer(AbstractLowRankScorer):
         return gains, 1
 
     def _weigh(self, S: Index, finding: float) -> None:
-        """Record the cost of `dhsic.lowrank.directions.weigh` on slices, for the features S.
+        """Record the cost of errors and projections on slices of the samples, for the features S.
 
-        The cost of finding the directions of the round, `finding`, is added.
+        A run computes them by `dhsic.lowrank.directions.weigh`. The cost of finding the directions
+        of the round, `finding`, is added.
         """
         features, is_there = self._sampled(S)
         weighing = WEIGHING * self._n_entries + CERTIFYING * self._data.n_samples * features.size
@@ -264,15 +265,15 @@ class AssumedScoreReuse:
     may_spare = staticmethod(ScoreReuse.may_spare)
 
     def weights(self, W: Array, *_: Any) -> Array:
-        """Return W unchanged, because only its size matters."""
+        """Return the label weights W unchanged, because only their size matters."""
         return W
 
     def gains(
         self, question: AssumedScoringProblem, data: AbstractReader, S: Index, n: int
     ) -> tuple[Array, dict[str, Any]] | None:
-        """Return gains of the features S from an earlier round; None if all must be computed.
+        """Return scores of the features S from an earlier round; None if all must be computed.
 
-        The cost of recomputing some of the gains is recorded.
+        The cost of recomputing some of the scores is recorded.
         """
         if not self._left:
             return None
@@ -286,5 +287,5 @@ class AssumedScoreReuse:
         return gains, {}
 
     def keep(self, _: AssumedScoringProblem, S: Index, *__: Any) -> None:
-        """Note that a round over the features S keeps its gains for later rounds."""
+        """Note that a round over the features S stores its scores for later rounds."""
         self._left = ROUNDS_KEPT if S.size > LEAST_KEPT else 0

@@ -210,7 +210,7 @@ NO_FASTER = 0.95
 
 
 def rows(plan: Plan) -> list[tuple[str, str]]:
-    """Rows of the table: label and text of each fact."""
+    """Return the rows of the table that shows a plan, each with a label and a text."""
     out = [("data", _data(plan.data)), ("values", plan.values), ("blocks", _blocks(plan.data))]
     out.append(("rounds", _rounds(plan)))
     if plan.work is not None:

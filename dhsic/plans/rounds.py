@@ -56,7 +56,10 @@ from dhsic.selection.run import SelectionRun
 VARY = "no feature is constant; constant features would be removed before the first round"
 SERIES = "a round needs 1.4 products per feature in float32 and 0.2 in float64, as for genotypes"
 KEPT = f"scores are reused for {ROUNDS_KEPT} rounds, in which {PROBED} features are scored"
-JOINED = "a candidate needs 4 products in float32; fewer for genotypes, more with outliers"
+JOINED = (
+    "scoring one candidate takes 4 matrix products in float32; fewer for genotypes, more if there "
+    "are outliers"
+)
 OPEN = (
     "lower figure: with its first landmarks, low rank is estimated to lose at most {lost:.2g} of "
     "the {n:,} requested features; upper figure: it needs K of all samples, or more landmarks, "
@@ -315,7 +318,7 @@ class PlannedRemovals(AbstractSizes):
             self._scorer.sum.restart(self._scorer.sum.features)
 
     def move_to(self, S: Index) -> None:
-        """Begin a round with candidates S."""
+        """Begin a round with the candidate features S."""
         self._n_before = len(self._dry.steps)
         if self._last.size:
             before = np.union1d(S, self._last)
@@ -339,7 +342,10 @@ class PlannedRemovals(AbstractSizes):
 
 
 class PlannedAdditions(AbstractSizes):
-    """Dependence measure for a dry run of Algorithm 2; `rank` is the rank of K, 0 if full."""
+    """Dependence measure for a dry run of Algorithm 2 (forward selection).
+
+    `rank` is the rank of the kernel matrix, 0 if it is full.
+    """
 
     def __init__(self, *of_run: Any, rank: int) -> None:
         super().__init__(*of_run)

@@ -58,7 +58,10 @@ class Overheads:
         return max(self.job / free_share, self.client)
 
     def of_state(self, n_bytes: int, n_processes: int) -> float:
-        """Seconds until all worker processes have received the state of a round."""
+        """Seconds until all worker processes have received the data of a round.
+
+        The data have `n_bytes` bytes.
+        """
         together = n_processes * n_bytes / self.storage
         return n_bytes / self.written + max(n_bytes / self.network, together)
 
@@ -239,7 +242,7 @@ class Setting:
     n_here: int = 1
 
     def terms(self, p: Step) -> Terms:
-        """Seconds of a step, by cause."""
+        """Estimate the seconds of one step of a run, by cause."""
         if not p.n_features:
             return Terms(driver=self._alone(p))
         if self.n_processes and not p.at_home:
@@ -260,7 +263,7 @@ class Setting:
         ]
 
     def joins(self, p: Step) -> list[int]:
-        """Return the number of tasks on each level of the tree that adds partial sums."""
+        """Return the number of tasks per level of the tree that adds the partial sums of a pass."""
         return joins(len(self.shares(p))) if p.sum_bytes else []
 
     def _afar(self, p: Step) -> Terms:

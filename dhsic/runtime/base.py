@@ -55,9 +55,10 @@ Task = Callable[[AbstractSource, Job, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Owner of one stored value.
+    """Owner of one stored value: a slice of the samples, or a block of features.
 
-    It consists of the jobs that a step runs for this value, and an argument for the step.
+    It consists of the jobs that read the features for this value, and an argument for the functions
+    that update it.
     """
 
     jobs: tuple[Job, ...] = ()
@@ -69,9 +70,9 @@ Sites = Sequence[Site]
 
 
 class AbstractStep(ABC):
-    """Update of the stored values of all sites (see the module docstring).
+    """Update of the values that workers store, one per site (a slice of samples or of features).
 
-    Subclasses are immutable and can be pickled.
+    The docstring of the module describes it. Subclasses are immutable and can be pickled.
     """
 
     #: Whether values change; if not, the step reads no data and only computes parts.
@@ -82,22 +83,26 @@ class AbstractStep(ABC):
         """Compute the result of a job."""
 
     def add(self, left: Any, right: Any) -> Any:
-        """Add the results of two jobs of a site; `left` may be overwritten."""
+        """Add the results of two jobs for the same stored value; `left` may be overwritten."""
         left += right
         return left
 
     @abstractmethod
     def finish(self, value: Any, total: Any, told: Any, state: Any, each: Each) -> tuple[Any, Any]:
-        """Return the new value of a site, and its part of the sum over all sites.
+        """Compute the new stored value of one site, and its term of the sum over all sites.
 
-        `value` is the old value (None in the first step) and must not be modified; `total` is the
-        sum of the job results, None without jobs; `told` is the argument for this site. `each` maps
-        a function over items on threads.
+        A site is the owner of one stored value, for example a slice of the samples. `value` is the
+        old value (None in the first step) and must not be modified; `total` is the sum of the job
+        results, None without jobs; `told` is the argument for this site. `each` maps a function
+        over items on threads.
         """
 
     @abstractmethod
     def join(self, left: Any, right: Any) -> Any:
-        """Add the parts of two sites; `left` may be overwritten."""
+        """Add the terms that two sites (owners of stored values) contribute to the sum over all.
+
+        `left` may be overwritten.
+        """
 
 
 #: Query of one value: a function (value, argument for its site, state).
@@ -107,7 +112,10 @@ Make = Callable[[Sequence[Any]], Any]
 
 
 class SiteValues:
-    """Stored values of all sites, in this process; in subclasses, values on workers."""
+    """Stored values, one per site (for example per slice of the samples), in this process.
+
+    Subclasses store the values on the workers of a cluster.
+    """
 
     def __init__(self, values: Sequence[Any]) -> None:
         self.values = values
@@ -177,8 +185,9 @@ class AbstractRuntime(ABC):
     ) -> Iterator[Any]:
         """Yield results like `map`, for results that the caller concatenates block by block.
 
-        If a job needs more memory than a worker has, the runtime may split its blocks and yield
-        one result for each part; the payload of a job is a tuple with one item per block.
+        If a job needs more memory than a worker has, the runtime may split its blocks of features
+        and yield one result for each group of blocks; the payload of a job is a tuple with one item
+        per block.
         """
         return self._polled(self.results(task, source, jobs, state, divisible=True))
 
@@ -200,19 +209,22 @@ class AbstractRuntime(ABC):
         sites: Sites,
         state: Any,
     ) -> tuple[SiteValues, Any]:
-        """Apply a step to all sites; return their new values, and the sum of their parts.
+        """Update the stored value of every site by a step; return the new values and a sum.
 
-        `held` contains the values that the previous step returned for the same sites, and must not
-        be used afterwards. It is None in the first step. See the docstring of this module.
+        A site is the owner of one stored value, for example a slice of the samples. The step
+        computes, for every site, the new value and one term of the returned sum. `held` contains
+        the values that the previous step returned for the same sites, and must not be used
+        afterwards. It is None in the first step. See the docstring of this module.
         """
         values = [None] * len(sites) if held is None else held.values
         new_values, parts = self.updated_values(values, step, source, sites, state)
         return SiteValues(new_values), total(step.join, parts, len(parts))
 
     def query(self, held: SiteValues, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
-        """Yield ``ask(value, told[i], state)`` for the stored value of every site i, in order.
+        """Yield ``ask(value, told[i], state)`` for the i-th stored value, in order.
 
-        `ask` must not modify the value, and must be picklable.
+        There is one value per site, for example per slice of the samples. `ask` must not modify the
+        value, and must be picklable.
         """
         return self.answers(held.values, ask, told, state)
 
@@ -235,7 +247,10 @@ class AbstractRuntime(ABC):
         sites: Sites,
         state: Any,
     ) -> tuple[list[Any], list[Any]]:
-        """Apply a step to stored `values` in this process; return the new values and the parts."""
+        """Update `values` stored in this process; return the new values, and terms of a sum.
+
+        There is one value and one term per site (for example a slice of the samples), see `update`.
+        """
         totals = self._totals(step, source, sites, state)
 
         def finish(value: Any, i: int, state: Any) -> Any:
@@ -248,7 +263,7 @@ class AbstractRuntime(ABC):
     def _totals(
         self, step: AbstractStep, source: AbstractSource, sites: Sites, state: Any
     ) -> list[Any]:
-        """Return the sum of the job results for each site.
+        """Return, for each site (owner of a stored value), the sum of the results of its jobs.
 
         For a single site, it uses `sum_results`.
         """
@@ -262,7 +277,10 @@ class AbstractRuntime(ABC):
     def answers(
         self, values: Sequence[Any], ask: Ask, told: Sequence[Any], state: Any
     ) -> Iterator[Any]:
-        """Yield ``ask(value, told[i], state)`` for stored `values` in this process, in order."""
+        """Yield ``ask(value, told[i], state)`` for the i-th of the stored `values`, in order.
+
+        The values are in this process, one per site (owner), for example per slice of the samples.
+        """
 
         def answer(two: tuple[Any, Any]) -> Any:
             return ask(*two, state)

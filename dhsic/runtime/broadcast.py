@@ -118,9 +118,9 @@ def write(pieces: Iterable[memoryview], path: Path) -> None:
 
 
 def shelved(value: Any, folder: Path, label: str = "alone") -> Any:
-    """Write a large value to a file in `folder`, and return its parcel; return a small value as is.
+    """Write a large value to a file in `folder`, and return a parcel; return a small value as is.
 
-    `label` becomes part of the file name.
+    A parcel is a reference to a serialised value. `label` becomes part of the file name.
     """
     pieces = pack(value)
     n_bytes = sum(piece.nbytes for piece in pieces)
@@ -137,10 +137,10 @@ def shelved(value: Any, folder: Path, label: str = "alone") -> Any:
 
 
 class Gathered:
-    """Value that is built from the answers of all sites when it is unpickled.
+    """Object that is built from answers about all stored values when it is unpickled.
 
-    It owns the files of the answers. Each of `parts` is a list of answers of several sites, or a
-    parcel of such a list.
+    It owns the files of the answers. Each of `parts` is a list of some of the answers, or a parcel
+    (a reference to a serialised value) of such a list.
     """
 
     def __init__(self, make: Make, parts: Sequence[Any]) -> None:

@@ -219,9 +219,9 @@ class Cluster(AbstractRuntime):
         return self.shared_out(len(jobs), n_values(source, jobs))
 
     def shared_out(self, n: int, n_values: int) -> list[tuple[str | None, range]]:
-        """Partition n jobs or sites into tasks.
+        """Partition n jobs, or n stored values to update, into tasks; return (worker, range) pairs.
 
-        They read `n_values` values in total. Returns a list of (worker, range).
+        The tasks read `n_values` values of the data in total.
         """
         avoided = self.avoided
         workers = sorted(set(self.threads) - avoided or self.threads)

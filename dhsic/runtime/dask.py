@@ -114,9 +114,9 @@ class DaskRuntime(Cluster):
         sites: Sites,
         state: Any,
     ) -> tuple[SiteValues, Any]:
-        """Apply a step, see `AbstractRuntime.update`; each worker keeps the values it computes.
+        """Update the stored values (see `AbstractRuntime.update`); workers keep those they compute.
 
-        If there is a single site, its value stays in this process, and only its jobs are
+        If there is a single value, it stays in this process, and only the jobs that read data are
         distributed.
         """
         begins = held is None and len(sites) > 1 and source.pieces(()) is None
@@ -141,7 +141,10 @@ class DaskRuntime(Cluster):
         return before.then(values), parts
 
     def _partition_sites(self, source: AbstractSource, sites: Sites) -> PartitionedState:
-        """Partition the sites of a first step over the workers; sites have no values yet."""
+        """Partition the sites (owners of one stored value each) over the workers, for a first step.
+
+        They have no stored values yet.
+        """
         jobs = [job for site in sites for job in site.jobs]
         n = n_values(source, jobs)
         workers, shares = zip(*self.shared_out(len(sites), n), strict=True)

@@ -226,7 +226,7 @@ class Map:
             self._took.append((time.monotonic() - begun) / size)
 
     def _take(self, flight: TaskAttempt, halvings: int = 0) -> Iterator[tuple[TaskAttempt, Any]]:
-        """Yield the result of a task; after a memory error, run its jobs alone and in parts.
+        """Yield the result of a task; after a memory error, run its jobs alone and in small groups.
 
         A single job that needs too much memory is halved if the map is `divisible`. `halvings` is
         the number of times that it has been halved already.

@@ -26,7 +26,7 @@ ALIGNED = 8
 
 
 def partition_jobs(n_jobs: int, threads: Sequence[int], n_each: int = 1) -> list[tuple[int, range]]:
-    """Partition the jobs into at most `n_each` shares per worker; return (number, jobs) pairs.
+    """Partition the jobs into ranges (shares), at most `n_each` per worker; return (number, range).
 
     `threads` contains the number of threads of each worker. Share number i belongs to worker ``i %
     len(threads)``, and its size is proportional to the threads of that worker. Empty shares are
@@ -59,7 +59,7 @@ def _n_samples(source: AbstractSource, job: Job) -> int:
 
 
 def n_each(n_values: int, n_threads: int) -> int:
-    """Return the number of shares (tasks) per worker in a pass over `n_values` matrix values.
+    """Return the number of tasks per worker in a pass that reads `n_values` values of the data.
 
     `n_threads` is the total number of threads of all workers.
     """
@@ -67,7 +67,7 @@ def n_each(n_values: int, n_threads: int) -> int:
 
 
 def joins(n_shares: int) -> list[int]:
-    """Return the number of tasks per level of the tree that adds the results of all shares.
+    """Return the number of additions per level of the tree that sums results of `n_shares` tasks.
 
     >>> joins(100), joins(1)
     ([25, 7, 2, 1], [])

@@ -53,7 +53,7 @@ class Tree:
         self.nodes[level, number] = found
 
     def take(self, nodes: dict[Place, Any]) -> None:
-        """Insert the nodes of another task without changing their arrays.
+        """Insert the partial sums (tree nodes) of another task without changing their arrays.
 
         Other tasks may still read these arrays, so left operands are copied before results are
         added to them in place.

@@ -108,10 +108,10 @@ class Share:
             return [*terms] if self.add is None else nodes(self.add, terms, self.first, self.n_all)
 
     def parts(self, *, divisible: bool) -> list[Share]:
-        """Split the jobs into parts that run one after the other, to save memory.
+        """Split the jobs of this task into groups that run one after the other, to save memory.
 
-        A part consists of a few jobs. If there is only one job, a part is half of its blocks. If
-        nothing can be split, the only part is the share itself.
+        A group consists of a few jobs. If there is only one job, a group is half of its blocks. If
+        nothing can be split, the only group is the task itself.
         """
         alone, jobs = replace(self, is_alone=True), self.jobs
         if len(jobs) > 1:
@@ -128,9 +128,9 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class StepTask:
-    """Step for neighbouring sites that a worker runs as one task.
+    """Update of neighbouring stored values, which a worker runs as one task.
 
-    The stored values of these sites are one future.
+    These values are one Dask future.
     """
 
     step: AbstractStep
@@ -152,7 +152,7 @@ class StepTask:
         return [replace(self, is_alone=True)]
 
     def answer(self, values: Sequence[Any], state: Any, threads: Threads) -> dict[Place, Any]:
-        """Return the partial sums of the parts of the sites.
+        """Return partial sums of the terms of the stored values in a sum over all values.
 
         It can only be used for steps that neither read data nor change values.
         """
@@ -162,14 +162,17 @@ class StepTask:
     def done(
         self, values: Sequence[Any], source: AbstractSource, state: Any, threads: Threads
     ) -> SiteValues:
-        """Apply the step; return the new values, and the partial sums (tree nodes) of the parts."""
+        """Apply the update; return the new stored values, and partial sums of their terms.
+
+        The partial sums are nodes of the tree in `dhsic.runtime.tree_reduce`.
+        """
         new_values, parts = threads.updated_values(values, self.step, source, self.sites, state)
         return new_values, nodes(self.step.join, parts, self.first, self.n_all)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Query of the stored values of neighbouring sites; `told` contains one argument per site."""
+    """Query of neighbouring values stored on a worker; `told` contains one argument per value."""
 
     ask: Ask
     told: tuple[Any, ...]
@@ -271,12 +274,12 @@ def run(
     state_bytes: bytes | None,
     *pieces: Any,
 ) -> Any:
-    """Run the jobs of a share.
+    """Run a share: the jobs of one task.
 
     `pieces` contains the blocks of a source that is itself a Dask graph. A large result is written
-    to a file and returned as a parcel, because it would be copied four times if it were sent
-    through the scheduler. `shelf` is the folder of this file, and a label for its name. It is None
-    if the client cannot read files of workers.
+    to a file and returned as a parcel (its path), because it would be copied four times if it were
+    sent through the scheduler. `shelf` is the folder of this file, and a label for its name. It is
+    None if the client cannot read files of workers.
     """
     with at_work(share, expected) as threads:
         opened = receive(source, source_bytes)
@@ -288,9 +291,10 @@ def run(
 
 
 def shelve_result(shelf: tuple[str, str] | None, result: Any) -> Any:
-    """Write a large result to a file and return its parcel; else return the result itself.
+    """Write a large result to a file and return a reference to it; else return the result itself.
 
-    `shelf` is the folder of the file, and a label for its name. If it is None, no file is written.
+    The reference is a `Parcel`. `shelf` is the folder of the file, and a label for its name. If it
+    is None, no file is written.
     """
     return result if shelf is None else shelved(result, Path(shelf[0]), shelf[1])
 
@@ -314,11 +318,11 @@ def renew(
     before: SiteValues | None,
     *held: bytes | None,
 ) -> SiteValues:
-    """Apply steps, in order, to the values of the same sites; each has its own source and state.
+    """Apply updates, in order, to the same stored values; each has its own source and state.
 
-    `before` are the values before the last step. If they still exist, `turns` contains only that
-    step. If they are lost (None), it contains all steps from the first one on. `held` contains the
-    bytes of the sources and states of the steps if they were sent as results of tasks.
+    `before` are the values before the last update. If they still exist, `turns` contains only that
+    update. If they are lost (None), it contains all updates from the first one on. `held` contains
+    the bytes of the sources and states if they were sent as results of tasks.
     """
     values, result = [None] * len(turns[0].sites), None
     if before is not None:
@@ -333,7 +337,7 @@ def renew(
 
 
 def told_of(keys: Sequence[str], shelf: tuple[str, str] | None, dask_worker: Any) -> dict[str, Any]:
-    """Return the partial sums that steps with these task keys computed on this worker, by key.
+    """Return the partial sums that tasks with these keys computed on this worker, by key.
 
     Keys of results that this worker does not have are omitted. `shelf` is as in `run`.
     """

@@ -157,9 +157,11 @@ class SumMap(Map):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Record of a step: its sites, and the broadcasts of its source (`sent`) and state.
+    """Record of one update of the values stored on workers.
 
-    The source itself is kept too, because its scratch files are needed if the step is repeated.
+    It contains the owners of the values (sites), and the broadcasts of its source (`sent`) and
+    state. The source itself is kept too, because its scratch files are needed if the update is
+    repeated.
     """
 
     step: AbstractStep
@@ -169,15 +171,15 @@ class Link:
     source: AbstractSource
 
     def turn(self, some: range) -> StepTask:
-        """Return the step restricted to the sites in the range `some`."""
+        """Return the update restricted to the stored values with numbers in the range `some`."""
         sites = tuple(self.sites[some.start : some.stop])
         return StepTask(self.step, sites, some.start, len(self.sites))
 
 
 class Lineage:
-    """Steps that computed a partitioned state, from the first step on.
+    """All updates that led to the present values on the workers, to recompute values that are lost.
 
-    The files of the states of these steps are deleted together with this object.
+    The files of the states of these updates are deleted together with this object.
     """
 
     def __init__(self) -> None:
@@ -192,9 +194,9 @@ def _discard(links: list[Link]) -> None:
 
 
 class PartitionedState(SiteValues):
-    """Stored values of sites that are partitioned over workers.
+    """Stored values that are partitioned over workers, one Dask future for neighbouring values.
 
-    Each share of the sites has one Dask future.
+    There is one value per site, for example per slice of the samples.
     """
 
     def __init__(
@@ -209,7 +211,7 @@ class PartitionedState(SiteValues):
         self.lineage, self.shares, self.tied, self.n_values = lineage, shares, tied, n_values
 
     def then(self, values: Sequence[Future[Any]]) -> PartitionedState:
-        """Return the state after the next step, which has new `values` and the same partition."""
+        """Return the state after the next update, which has new `values` and the same partition."""
         return PartitionedState(self.lineage, self.shares, self.tied, self.n_values, values)
 
     def __len__(self) -> int:
@@ -217,7 +219,10 @@ class PartitionedState(SiteValues):
 
 
 class AbstractPartitionedMap(Map):
-    """Map over shares of sites; their stored values stay on workers."""
+    """Map over values that stay on workers; each task handles a range of neighbouring values.
+
+    There is one value per site, for example per slice of the samples.
+    """
 
     def __init__(self, *given: Any, held: PartitionedState) -> None:
         super().__init__(*given)
@@ -253,7 +258,7 @@ class AbstractPartitionedMap(Map):
         return self._number[flight.share.first]
 
     def _at_hand_for(self, flight: TaskAttempt) -> Future[Any] | None:
-        """Return the future of the stored values of the sites in a task.
+        """Return the Dask future of the stored values that a task updates or queries.
 
         The result is None if the values are lost, if only avoided workers have them, or if a copy
         of the task was submitted before.
@@ -272,10 +277,10 @@ class AbstractPartitionedMap(Map):
     def _walk(
         self, flights: Sequence[TaskAttempt], links: Sequence[Link], keys: list[str], told: Any
     ) -> list[Future[Any]]:
-        """Submit tasks that run the steps `links` in order; `told` holds Dask annotations.
+        """Submit tasks that run the updates `links` in order; `told` holds Dask annotations.
 
-        A single step updates the values stored on workers. Several steps recompute the values from
-        the first step on.
+        A single update changes the values stored on workers. Several recompute the values from the
+        first update on.
         """
         first = [self._at_hand_for(flight) if len(links) == 1 else None for flight in flights]
         sent = [(link.sent.arguments(), link.state.arguments()) for link in links]
@@ -313,10 +318,10 @@ class AbstractPartitionedMap(Map):
 
 
 class UpdateMap(AbstractPartitionedMap):
-    """Map that applies a step to all sites; the step computes new stored values."""
+    """Map that updates all values stored on workers."""
 
     def update(self, step: AbstractStep, sites: Sites) -> Any:
-        """Apply the step to all sites and return the sum of their parts."""
+        """Update all stored values by `step`; return the sum of its terms, one per stored value."""
         prior = self._held
         self._link = Link(step, sites, self._sent, self._state, self._source)
         flights = [
@@ -348,7 +353,7 @@ class UpdateMap(AbstractPartitionedMap):
         self.values[self._of(flight)] = ended
 
     def _fetched(self, futures: Sequence[Future[Any]]) -> list[Any]:
-        """Fetch the partial sums (tree nodes) of the parts from the workers that hold them."""
+        """Fetch partial sums (tree nodes) of the terms of an update from the workers."""
         nodes = of_holders(self._runtime.client, futures, PATIENCE, told_of, self._shelf)
         return [nodes[str(future.key)] for future in futures]
 
@@ -357,12 +362,12 @@ class QueryMap(AbstractPartitionedMap):
     """Map that applies a function to stored values without changing them."""
 
     def answers(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
-        """Yield the answer of ``ask(value, argument, state)`` for each site, in order."""
+        """Yield ``ask(value, argument, state)`` for each value stored on workers, in order."""
         for answers in self.of_shares(ask, told):
             yield from answers
 
     def of_shares(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
-        """Yield the list of answers of each share of the sites, in order."""
+        """Yield the answers of each task, in order: a list for a range of neighbouring values."""
         flights = [
             TaskAttempt(
                 Query(ask, tuple(told[share.start : share.stop]), share.start), f"{self._key}-{i}"
@@ -374,7 +379,7 @@ class QueryMap(AbstractPartitionedMap):
         self._end()
 
     def sum_parts(self, step: AbstractStep, sites: Sites) -> Any:
-        """Return the sum of the parts of all sites, for a step that does not change values."""
+        """Return the sum of one term per stored value, for a step that changes no stored value."""
         flights = [
             TaskAttempt(
                 StepTask(step, tuple(sites[share.start : share.stop]), share.start, len(sites)), key

@@ -315,9 +315,9 @@ def refuse_categories(categories: Sequence[str] | None) -> None:
 
 
 def refuse_codes(source: AbstractSource, categories: Sequence[str] | None) -> None:
-    """Raise an error for an open source with categories where categories are not supported.
+    """Refuse a source that is already open with categories, where they are not supported.
 
-    `categories` is None if they are not supported.
+    `categories` is None where they are not supported; then the error asks for the table itself.
     """
     if source.levels and categories is None:
         names = source.feature_names()

@@ -56,7 +56,7 @@ class WeightState(Protocol):
         """Return one-dimensional arrays for a checkpoint; `restored` reads them."""
 
     def record(self) -> dict[str, float | int]:
-        """Return a record of the state for the history of rounds."""
+        """Return the objective, the residual and the work so far, for the history of rounds."""
 
 
 class AbstractWeighting(ABC):
@@ -151,7 +151,7 @@ Objective = Callable[[Float], Evaluation]
 
 @dataclass(frozen=True, slots=True)
 class DescentState:
-    """Immutable state after a step, which determines the next step."""
+    """Immutable state of the gradient descent after a step, which determines the next step."""
 
     iteration: int  # number of steps done; 0 at the start
     point: Float  # x, (n,)

@@ -66,11 +66,11 @@ class AbstractCentred(ABC):
 
     @abstractmethod
     def times(self, Z: Float) -> Float:
-        """Product ``G_w Z``, (m, k)."""
+        """Multiply the centred kernel matrix G_w (m, m) by Z (m, k): ``G_w Z``, (m, k)."""
 
     @abstractmethod
     def solve(self, Y: Float, ridge: float) -> Float:
-        """Solution ``(G_w + ridge I)^-1 Y``, (m, k)."""
+        """Solve a system with the centred kernel matrix G_w: ``(G_w + ridge I)^-1 Y``, (m, k)."""
 
     @abstractmethod
     def gradient(self, left: Float, right: Float) -> Float:
@@ -91,7 +91,7 @@ Centring = Callable[[Float], AbstractCentred]
 
 
 def gram_of(statistic: Statistic, sigma: float) -> Float:
-    """Gaussian kernel matrix K from inner products, (m, m), with both triangles."""
+    """Gaussian kernel matrix K (m, m), with both triangles, from inner products of the samples."""
     K = np.empty_like(statistic.upper, order="C")
     norms = statistic.diagonal
     for rows, columns, inner in statistic.tiles():
@@ -103,7 +103,7 @@ def gram_of(statistic: Statistic, sigma: float) -> Float:
 
 @dataclass(frozen=True)
 class FullCentred(AbstractCentred):
-    """The full matrix G_w, with O(m^2) memory."""
+    """Centred kernel matrix of weighted features, G_w, as a full matrix: O(m^2) memory."""
 
     data: WeightedData
     w: Float
@@ -144,7 +144,10 @@ class FullCentred(AbstractCentred):
 
 @dataclass(frozen=True)
 class FourierCentred(AbstractCentred):
-    """G_w by D random Fourier features, with O(m D) memory (CCM 5.2; Rahimi and Recht, 2007)."""
+    """Centred kernel matrix G_w of weighted features, by D random Fourier features.
+
+    It needs O(m D) memory (CCM 5.2; Rahimi and Recht, 2007).
+    """
 
     data: WeightedData
     sigma: float
@@ -164,7 +167,7 @@ class FourierCentred(AbstractCentred):
 
     @cached_property
     def V(self) -> Float:
-        """Centred Fourier features ``H U``, (m, D)."""
+        """Centred random Fourier features, (m, D); ``V V'`` is the centred kernel matrix."""
         return centred(np.cos(self.angles) * np.sqrt(2 / self.angles.shape[1]))
 
     def times(self, Z: Float) -> Float:
@@ -178,9 +181,10 @@ class FourierCentred(AbstractCentred):
         return np.asarray((Y - explained) / ridge)
 
     def gradient(self, left: Float, right: Float) -> Float:
-        """Compute the gradient by the chain rule from ``left right'V + right left'V``, for V.
+        """Compute the gradient of ``<left, V V' right>`` with respect to the feature weights, (n,).
 
-        All features are read.
+        V (m, D) are the centred random Fourier features, so ``V V'`` is the centred kernel matrix;
+        `left` and `right` are (m, k). All features are read.
         """
         dV = left @ (right.T @ self.V)
         dV += right @ (left.T @ self.V)
@@ -195,7 +199,7 @@ class FourierCentred(AbstractCentred):
 
 
 def _decomposed(M: Float) -> tuple[Float, bool]:
-    """Cholesky decomposition of M, which is overwritten."""
+    """Cholesky decomposition of the positive definite matrix M, which is overwritten."""
     try:
         factor: tuple[Float, bool] = cho_factor(M, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError as error:
