@@ -32,6 +32,7 @@ ON_DATA = """
     cli/select.py: _supposed plan
     joins/covariates.py: design design_of
     joins/filters.py: Filters._check of_diploids
+    joins/group_order.py: check_group_order
     joins/labels.py: _check_each_other _columns_apart
     joins/mixed_values.py: _check_types
     joins/places.py: Place.holds features_at
@@ -140,7 +141,7 @@ ON_RESULTS = """
 ON_ENVIRONMENTS = """
     cli/labels.py: _environment
     interactions/feature_sets.py: feature_sets
-    joins/environment.py: Environment.of _check_distinct
+    joins/environment.py: Environment.of _check_distinct named_columns
     pairs/test.py: PairTest.of
 """
 

@@ -35,6 +35,7 @@ from dhsic.joins.censoring import Censoring, features_of_events, warn_of_events
 from dhsic.joins.covariates import design
 from dhsic.joins.environment import Environment
 from dhsic.joins.frame_rows import names_to_match
+from dhsic.joins.group_order import check_group_order
 from dhsic.joins.labels import Labelled, hinted, refuse_ids
 from dhsic.joins.level_names import check_level_names
 from dhsic.joins.mass_spectra import about_descriptions
@@ -173,6 +174,7 @@ def _columns(job: SelectJob, data: Labelled, table: Table | None) -> Read:
 
     def stored(name: str) -> Array:
         values = _checked(_stored(job, name, source), name, source.n_samples)
+        check_group_order(job.path, name, source)
         return data.filtered.samples_of(values)
 
     sample_places = _places(data)

@@ -36,6 +36,7 @@ from dhsic.joins.frame_rows import (
     names_to_match,
     values_of,
 )
+from dhsic.joins.group_order import check_group_order
 from dhsic.joins.level_names import check_level_names
 from dhsic.joins.mixed_values import check_mixed, check_names
 from dhsic.joins.plink_ids import check_plink_ids, plink_ids
@@ -282,6 +283,7 @@ class Inputs:
         check_level_names(source, self.passed, self.opening.get("categories"))
         self._check_order_by_columns(source, what)
         refuse_held(self.data, source, target, what)
+        self._check_groups(source)
         names = source.sample_names()
         if not self.by_position and names is None and names_of(data) is None:
             _check_each_other(target, covariates, what)
@@ -355,6 +357,14 @@ class Inputs:
             return f"X = X[~X[{name!r}].isin({classes!r})]"
         keep = f"keep = ~numpy.isin({what}, {classes!r})"
         return f"{keep}; X, {what} = X[keep], {what}[keep]"
+
+    def _check_groups(self, source: AbstractSource) -> None:
+        """Refuse variables of a store whose group has the samples in another order."""
+        if self._holds_labels or not has_variables(self.data):
+            return
+        given = self.target, self.covariates, self.sample_weight
+        for name in (name for each in given for name in names_said(each)):
+            check_group_order(self.data, name, source)
 
     def _check_order_by_columns(self, source: AbstractSource, what: str) -> None:
         """Refuse frames of labels or covariates that are in another order than the data.
