@@ -146,5 +146,7 @@ def test_a_run_that_is_left_to_the_cluster_takes_its_device_along(
 )
 def test_no_such_device(name, said, data, monkeypatch):
     monkeypatch.setenv(DEVICE, name)
-    with pytest.raises(InputError, match=rf"DHSIC_DEVICE='{name}'.*{said}.*leave (it|the var)"):
+    with pytest.raises(
+        InputError, match=rf"DHSIC_DEVICE='{name}'.*{said}.*(unset it|unset the var)"
+    ):
         selected(data)

@@ -182,7 +182,7 @@ def covariates_that_are_names():
 def sample_column_of_no_table():
     features(), labels(), covariates()
     words = (*ILL, "--covariates", "z.csv", "--sample-column", "who")
-    column = r"(?P<options>--sample-column) who: no table .*y.csv has 'id'.* Pass the column"
+    column = r"(?P<options>--sample-column) who: no table .*y.csv has 'id'.* Pass a column"
     yield CommandAdvice(words, column, "id")
 
 

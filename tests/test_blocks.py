@@ -217,7 +217,7 @@ def test_a_selection_has_the_p_values_of_blocks():
     found = dhsic.select(X, CASE, n_features_to_select=3, permute_whole=NAMES, progress=False)
     assert_array_equal(found["p_marginal"], tested.p_values)
     assert found["p_marginal"][3] < 1e-3
-    assert "20 blocks" in found.attrs["blocks"]
+    assert "20 whole blocks" in found.attrs["blocks"]
     assert any("no search for pairs or for features" in text for text in order_of(found))
     assert not any("blocks of samples" in text for text in order_of(tested.result_))
     ranked = dhsic.OnePass(3, criterion="hsic").fit(X, CASE, permute_whole=NAMES)

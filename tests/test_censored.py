@@ -301,9 +301,9 @@ def test_pairs_are_tested_against_scores_given_covariates(data):
     [
         ({"time": -1.0}, "1 of 120 times .* are negative"),
         ({"time": np.nan}, "1 of 120 times .* are missing"),
-        ({"event": 3}, "have the values 0, 1, 3; pass 1 or True"),
+        ({"event": 3}, "have the values 0, 1, 3. Pass 1 or True"),
         ({"event": np.nan}, "1 of 120 events .* are missing"),
-        ({"entry": 1e9}, "1 of 120 samples enter"),
+        ({"entry": 1e9}, "In 1 of 120 samples, the time of entry"),
     ],
 )
 def test_invalid_times_and_events_are_refused(data, change, message):

@@ -359,7 +359,7 @@ def test_genotypes_counted_from_1_have_0_for_missing(dtype, tmp_path):
     np.save(tmp_path / "x.npy", CALLED.astype(dtype))
     path = tmp_path / "x.npy"
     said = " ".join(run("inspect", path).stdout.split())
-    assert "so that 0 is a missing call, pass --missing-code 0. If 3 means missing" in said
+    assert "and 0 is a missing call, pass --missing-code 0. If 3 means missing" in said
     said = " ".join(run("inspect", path, "--missing-code", 0).stdout.split())
     assert "1, 2 and 3, which are treated as numbers; if they are genotypes, subtract 1" in said
 

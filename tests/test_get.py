@@ -87,7 +87,7 @@ def test_methods_without_p_values_have_scores_alone():
         (lambda: X, {}, "rank_genes_groups_like needs an AnnData object, not a ndarray"),
         (adata, {"groupby": "no"}, "adata.obs has no column 'no'. Pass the column"),
         (adata, {"groupby": "treated"}, r"No cell of adata.obs\['treated'\] has the class '0'"),
-        (adata, {"n_genes": 0}, "n_genes=0 is not a whole number of at least 1"),
+        (adata, {"n_genes": 0}, "n_genes=0 is invalid. Pass a whole number of at least 1"),
     ],
 )
 def test_other_data_and_columns_are_refused(result, data, options, said):

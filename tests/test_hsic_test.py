@@ -118,8 +118,8 @@ def test_what_covariates_explain_in_full_is_no_dependence(rng, method):
     ("options", "sentence"),
     [
         ({"method": "bootstrap"}, "method='bootstrap' is unknown; pass one of permutation, gamma"),
-        ({"n_permutations": 0}, "n_permutations=0; pass a whole number >= 1"),
-        ({"n_permutations": 9.5}, "n_permutations=9.5; pass a whole number"),
+        ({"n_permutations": 0}, "n_permutations=0 is invalid. Pass a whole number >= 1"),
+        ({"n_permutations": 9.5}, "n_permutations=9.5 is invalid. Pass a whole number"),
         ({"random_state": -1}, "random_state=-1; pass a whole number >= 0"),
         ({"method": "normal", "statistic": "biased"}, "needs the unbiased estimator"),
         ({"method": "gamma", "bandwidth": [0.1, 1.0]}, "among 2 bandwidths"),

@@ -327,5 +327,7 @@ def test_intervals_are_of_the_normal_distribution(quadratic):
     X, y = quadratic
     with pytest.raises(InputError, match="pass method='normal'"):
         hsic_test(X, y, n_permutations=9).interval()
-    with pytest.raises(InputError, match="level=95; pass a number between 0 and 1"):
+    with pytest.raises(
+        InputError, match=r"level=95 is out of range\. Pass a number between 0 and 1"
+    ):
         hsic_test(X, y, method="normal").interval(95)

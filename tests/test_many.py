@@ -376,7 +376,7 @@ def test_command_line_ranks_for_each_class(rng, tmp_path):
         (["cell", "--per-target", "--per-class"], "one --target, without --per-target"),
         (["cell", "--per-class", "--detach"], "--per-class needs one run per class; pass only"),
         (["one", "--per-class"], "so nothing can depend on them"),
-        (["rare", "--per-class"], "Error: c: Nothing is left .* a class of one sample"),
+        (["rare", "--per-class"], "Error: c: The labels do not vary .* a class of one sample"),
     ],
 )
 def test_what_has_no_classes_is_refused(more, said, rng, tmp_path):

@@ -349,3 +349,12 @@ def test_ordinary_labels_have_no_groups(seed):
     two = np.where(r.random(90) < 0.3, 170, 180) + r.normal(size=90)
     for y in (r.normal(size=90), np.exp(r.normal(size=90)), r.pareto(1, 90), r.poisson(3, 90), two):
         assert _groups_apart(np.asarray(y, dtype=float)) == ""
+
+
+def test_thousands_that_lost_their_zeros_are_told():
+    rng = np.random.default_rng(0)
+    whole = rng.integers(200, 3000, 120)
+    read = np.where(whole >= 1000, whole / 1000, whole)
+    X = rng.standard_normal((120, 6))
+    with pytest.warns(UserWarning, match="1000|1,000"):
+        dhsic.test_features(X, read)

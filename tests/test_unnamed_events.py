@@ -23,7 +23,7 @@ Y = pd.DataFrame(
     },
     index=IDS,
 )
-HINT = "'OS_days' looks like times to an event, and 'vital_status' tells whether"
+HINT = "'OS_days' looks like times to an event, and 'vital_status' looks like its events"
 
 
 @pytest.fixture(autouse=True)
@@ -60,11 +60,11 @@ def test_events_among_the_features_are_told(suffix):
     for command in ("select", "test"):
         words = (command, f"t.{suffix}", "--target", "OS_days", "-n", 2)
         said = " ".join(run(*words).stderr.split())
-        assert "'OS_days' looks like times to an event, and 'died' tells whether" in said
+        assert "'OS_days' looks like times to an event, and 'died' looks like its events" in said
         found = run(*words, *re.search(r"pass (--event died)\.", said)[1].split())
         assert "censored" in found.stderr
         assert "died" not in found.stdout
-    with pytest.warns(UserWarning, match="'died' tells whether"):
+    with pytest.warns(UserWarning, match="'died' looks like its events"):
         dhsic.test_features(f"t.{suffix}", "OS_days")
 
 

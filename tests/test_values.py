@@ -217,7 +217,7 @@ def test_codes_beside_many_features_of_another_kind_are_refused():
     mixed = np.column_stack([np.where(GAPS, -9, CALLS), degrees])
 
     with pytest.raises(
-        DataError, match=r"contain -9 \(.*means missing in all features, pass missing_code=-9"
+        DataError, match=r"contain -9 \(.*a missing value in all features, pass missing_code=-9"
     ):
         values_of(mixed)
     assert values_of(mixed, missing_code=None).codes == {}

@@ -47,13 +47,14 @@ def refuse_other_start(what: str, key: Key, ours: Array, rewriting: Callable[[st
         return
     expression = counted_anew(key.values, own.prefix, own.first - theirs.first)
     rewritten = rewriting(expression) if expression else ""
-    side = "the data" if own.first == 0 else what
+    side = "the data" if own.first < theirs.first else what
+    first = min(own.first, theirs.first)
     raise InputError(
         f"Column {key.description} of {what} numbers its rows {theirs}, and the samples of the "
         f"data are numbered {own}, so a match by these numbers may assign each row to the next "
         "sample. If one numbering starts at 0 and the other at 1, make the names the "
         f"same{': ' * bool(rewritten)}{rewritten}. If equal numbers are the same sample, remove "
-        f"sample {own.prefix}0 from {side}."
+        f"sample {own.prefix}{first} from {side}."
     )
 
 

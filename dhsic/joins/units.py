@@ -42,6 +42,8 @@ ERRORS, MOST_OFF, SITES = 2.5, 0.1, 0.2
 #: Maximum Kolmogorov-Smirnov distance of the distributions in one unit, times the root of the
 #: harmonic size (2% of columns in two units exceed it by chance), and always accepted.
 DISTANCE, DISTANCE_OF_SITES = 1.52, 0.12
+#: Minimum ratio of numbers below 1,000 to others whose points separated thousands.
+APART_OF_THOUSANDS = 20
 #: Names of features that are dates; days of spreadsheets from 1954 to 2064; and digits of a date.
 DATE = re.compile(r".*(date|datum|dob|birth).*", re.IGNORECASE)
 FIRST_DAY, LAST_DAY = 20_000, 60_000
@@ -103,16 +105,39 @@ def other_unit(x: Float, *, is_named: bool = False) -> OtherUnit | None:
     if min(np.unique(low).size, np.unique(high).size) < fewest:
         return None
     gap = (high[0] - low[-1]) / max(np.ptp(low), np.ptp(high))
-    if gap < min_gap:
+    are_thousands = _are_thousands(ascending[:at], ascending[at:])
+    if gap < min_gap and not are_thousands:
         return None
-    ratio = _ratio_of(low, high, is_wide=bool(gap >= WIDE_GAP), is_named=is_named)
-    shift = 0.0
+    ratio, shift = 1000.0, 0.0
+    if not are_thousands:
+        ratio = _ratio_of(low, high, is_wide=bool(gap >= WIDE_GAP), is_named=is_named)
     if other := _with_shift(ascending[:at], ascending[at:]):
         ratio, shift = other
     if not ratio:
         return None
     limit = float(np.exp((low[-1] + high[0]) / 2))
     return OtherUnit(ratio, limit, high.size, ascending[[0, at - 1]], ascending[[at, -1]], shift)
+
+
+def _are_thousands(low: Float, high: Float) -> bool:
+    """Whether sorted values `low` have points that separated thousands, and `high` are below 1,000.
+
+    A spreadsheet that reads 1.280 as a decimal number writes 1.28, beside 818 for less than 1,000.
+
+    >>> _are_thousands(np.array([1.004, 1.28, 2.324]), np.array([272.0, 818.0, 996.0]))
+    True
+    >>> _are_thousands(np.array([1.004, 1.28, 2.324]), np.array([272.5, 818.0, 996.0]))
+    False
+    """
+    thousands = 1000 * low
+    are_whole = (
+        np.abs(thousands - np.rint(thousands)).max() < 1e-6 and (high == np.rint(high)).all()
+    )
+    has_three_digits = bool((np.abs(100 * low - np.rint(100 * low)) > 1e-6).any())
+    are_apart = (
+        low[0] >= 1 and high[0] >= max(100, APART_OF_THOUSANDS * low[-1]) and high[-1] < 1000
+    )
+    return bool(are_whole and are_apart and has_three_digits)
 
 
 def _with_shift(low: Float, high: Float) -> tuple[float, float] | None:

@@ -12,6 +12,8 @@ from dhsic._typing import Array
 #: Maximum ratio of the range of the numbers in sample names to their count. It exceeds 1 because
 #: some samples may have been removed.
 MOST_GAPS = 1.25
+#: Minimum number of samples that are counted from another number than 0 and 1.
+FEWEST = 20
 #: Pattern of names that may count samples: a text, and a number.
 NUMBERED = re.compile(r"(.*?)(\d+)", re.ASCII | re.DOTALL)
 #: Pattern of texts that need no quotes or escapes in a command.
@@ -27,12 +29,16 @@ class Count(NamedTuple):
 
     @classmethod
     def of(cls, names: Array) -> Count | None:
-        """Return the count in sample names; None if the names do not count from 0 or 1.
+        """Return the count in sample names; None if the names do not count samples.
+
+        Samples are counted from 0 or 1. Without gaps, the first samples may have been removed.
 
         >>> Count.of(np.array(["s2", "s1", "s4"])), Count.of(np.array(["0_0", "1_1"]))
         (Count(prefix='s', first=1, last=4), Count(prefix='', first=0, last=1))
         >>> Count.of(np.array(["1", "900"])), Count.of(np.array(["a1", "b2"]))
         (None, None)
+        >>> Count.of(np.array([f"s{i}" for i in range(5, 45)]))
+        Count(prefix='s', first=5, last=44)
         """
         once = written_once(names)
         matches = [NUMBERED.fullmatch(name) for name in (names if once is None else once)]
@@ -41,8 +47,9 @@ class Count(NamedTuple):
             return None
         numbers = {int(match[2]) for match in matches if match}
         first, last = min(numbers), max(numbers)
-        is_dense = last - first < MOST_GAPS * len(numbers)
-        return cls(str(prefixes.pop()), first, last) if first in (0, 1) and is_dense else None
+        is_dense = last - first < MOST_GAPS * len(numbers) and first in (0, 1)
+        is_dense |= last - first < len(numbers) and len(numbers) >= FEWEST
+        return cls(str(prefixes.pop()), first, last) if is_dense else None
 
     def is_shifted(self, other: Count) -> bool:
         """Whether two counts with one prefix are shifted: one begins and ends at larger numbers.
@@ -52,7 +59,10 @@ class Count(NamedTuple):
         """
         if self.prefix != other.prefix:
             return False
-        return (other.first - self.first) * (other.last - self.last) > 0
+        shifts = other.first - self.first, other.last - self.last
+        if {self.first, other.first} == {0, 1}:
+            return shifts[0] * shifts[1] > 0
+        return shifts[0] == shifts[1] and abs(shifts[0]) == 1
 
     def __str__(self) -> str:
         return f"from {self.prefix}{self.first} to {self.prefix}{self.last}"
