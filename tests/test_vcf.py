@@ -489,3 +489,10 @@ def test_commands(tmp_path):
     for command in ("select", "plan"):
         assert run(command, path, *labels, "-n", 3).exit_code == 0
     assert run("test", path, *labels).exit_code == 0
+
+
+def test_reads_without_a_declared_quality_are_no_error(tmp_path):
+    header = PLAIN + '##FORMAT=<ID=DP,Number=1,Type=Integer,Description="x">\n'
+    calls = [f"{TEXTS[k]}:9" for k in CALLS[:, 6].tolist()]
+    path = write_vcf(tmp_path / "x.vcf", [row(*calls, kind="GT:DP")], header=header)
+    np.testing.assert_array_equal(whole(dhsic.open_source(path)), CALLS[:, [6]])

@@ -15,11 +15,14 @@ import zarr
 from dhsic.errors import InputError
 from dhsic.joins.variables import anndata_of
 from dhsic.sources import AbstractSource
-from dhsic.sources.chunked import arrays_of, member, read_names
+from dhsic.sources.chunked import member, read_names
 from dhsic.sources.ids import abbreviate
 from dhsic.sources.opening import on_disk, open_store, opener_of
-from dhsic.sources.options import dimension_names, naming_array
+from dhsic.sources.options import dimension_names
 from dhsic.sources.zarr_matrices import parent
+
+#: Arrays that name the samples of a group, if its dimensions have no coordinates.
+NAMING = ("sample_id", "samples", "sample")
 
 
 def check_group_order(data: Any, name: str, source: AbstractSource) -> None:
@@ -46,11 +49,14 @@ def check_group_order(data: Any, name: str, source: AbstractSource) -> None:
     variable = member(opened, name)
     if variable is None or not variable.ndim:
         return
-    arrays, dims = arrays_of(parent(variable) or opened), dimension_names(variable)
-    key = naming_array(arrays, variable.shape[0], dims[0] if dims else None, of_features=False)
-    if key is None or key == name.rpartition("/")[2]:
+    group, dims = parent(variable), dimension_names(variable) or ()
+    group = opened if group is None else group
+    # Names are looked up one by one, because stores on web servers cannot be listed.
+    found = ((key, member(group, key)) for key in (*filter(None, dims[:1]), *NAMING))
+    key, names = next(((key, of) for key, of in found if of is not None), ("", None))
+    if names is None or key == name.rpartition("/")[2]:
         return
-    theirs = read_names(arrays[key])
+    theirs = read_names(names)
     if len(theirs) != len(ours) or np.array_equal(theirs.astype(str), ours.astype(str)):
         return
     path = str(data) if isinstance(data, (str, PathLike)) else "PATH"

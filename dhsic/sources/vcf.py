@@ -541,7 +541,8 @@ class Writer:
 
         See `unsupported_calls`. Calls of imputed variants (DS or GP) are not changed.
         """
-        reads, quality = record.format(READS), record.format(CALL_QUALITY)
+        reads = record.format(READS)
+        quality = record.format(CALL_QUALITY) if CALL_QUALITY in record.FORMAT else None
         are_numbers = all(each is None or each.dtype.kind in "iuf" for each in (reads, quality))
         if reads is None or not are_numbers or {"DS", "GP"} & {*record.FORMAT}:
             return alleles
